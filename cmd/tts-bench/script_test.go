@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens of the scripts")
+
+// localBinary is sagemaker-local, built once for all scripts.
+var localBinary string
+
+func TestMain(m *testing.M) {
+	testscript.Main(builder{m}, map[string]func(){"tts-bench": main})
+}
+
+// builder builds sagemaker-local before the first script runs; a script's own tts-bench process skips it.
+type builder struct{ m *testing.M }
+
+func (b builder) Run() int {
+	dir, err := os.MkdirTemp("", "loadline-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	localBinary = filepath.Join(dir, "sagemaker-local")
+	if out, err := exec.Command("go", "build", "-o", localBinary, "loadline/cmd/sagemaker-local").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build sagemaker-local: %v\n%s", err, out)
+		return 1
+	}
+	return b.m.Run()
+}
+
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("ROOT", root)
+			env.Setenv("PUBLISHED", filepath.Join(root, "internal/artifact/testdata/published"))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			env.Setenv("AWS_ACCESS_KEY_ID", "")
+			env.Setenv("AWS_SECRET_ACCESS_KEY", "")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"local": local,
+		},
+	})
+}
+
+// local starts sagemaker-local with the given flags, waits until it is ready and sets $URL and $LOCAL_PID; it is ended
+// with the script.
+func local(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: local [flags]")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, localBinary, append([]string{"serve"}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		cancel()
+		_ = cmd.Wait() // its exit after the interrupt says nothing of the script
+	})
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
+			ts.Setenv("URL", url)
+			ts.Setenv("LOCAL_PID", fmt.Sprint(cmd.Process.Pid))
+			go func() {
+				for lines.Scan() { // keep its pipe from filling
+				}
+			}()
+			return
+		}
+	}
+	ts.Fatalf("sagemaker-local ended before it was ready: %s", stderr.String())
+}
