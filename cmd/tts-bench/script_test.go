@@ -62,7 +62,10 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"local": local,
+			"local":   local,
+			"speaker": speaker,
+			"glob":    glob,
+			"code":    code,
 		},
 	})
 }
