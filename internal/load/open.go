@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"loadline/internal/sample"
@@ -22,6 +21,6 @@ type Sent struct {
 // Open sends one request at each time of the schedule, however the ones before fare, hands every completed one to observe
 // (one call at a time) and returns when all have ended. Times are offsets from the call. Never is an arrival sent later
 // because the client is busy: at MaxStreams in flight it is dropped and the run is invalid.
-func Open(ctx context.Context, cfg Config, rung int, schedule iter.Seq[time.Duration], observe func(sample.Request)) (Sent, error) {
+func Open(ctx context.Context, cfg Config, rung int, schedule []time.Duration, observe func(sample.Request)) (Sent, error) {
 	return Sent{}, nil
 }
