@@ -1,5 +1,7 @@
 package ladder
 
+import "loadline/internal/sample"
+
 // Verdict of a rung: did it meet the objective.
 type Verdict string
 
@@ -66,9 +68,10 @@ type Rung struct {
 	Valid   bool    `json:"valid"`
 	Cause   string  `json:"cause,omitempty"` // why invalid or undecided
 
-	Counts   []int    `json:"instance_counts,omitempty"` // read before, during, after
-	Warnings []string `json:"warnings,omitempty"`
-	CW       *Server  `json:"cw,omitempty"` // what CloudWatch says of the same window
+	Counts   []int          `json:"instance_counts,omitempty"` // read before, during, after
+	Client   *sample.Client `json:"client,omitempty"`          // what the load generator says of itself over the rung
+	Warnings []string       `json:"warnings,omitempty"`
+	CW       *Server        `json:"cw,omitempty"` // what CloudWatch says of the same window
 }
 
 // Server is what CloudWatch says of a rung, from whole periods inside its window only.
