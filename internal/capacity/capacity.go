@@ -209,17 +209,17 @@ type Point struct {
 
 // Measured is what the measurement files say, joined: the input of both rules. Times are seconds.
 type Measured struct {
-	QMax    int     `json:"q_max"`
-	QRPS    float64 `json:"q_max_rps"`               // completions a second while q_max is held
-	QSMean  float64 `json:"s_mean_at_q_max_s"`       // mean response there
-	QSource string  `json:"q_max_source"`            // certified, or why not
-	Lower   bool    `json:"q_max_is_lower"`          // no rung above it missed the objective
-	SLO     float64 `json:"slo_s"`                   // first audio
-	Pct     float64 `json:"percentile"`              // 95
-	SMean   float64 `json:"s_mean_s"`                // whole response at the lowest usable rung
-	SP95    float64 `json:"s_p95_s"`                 // likewise
-	SAt     int     `json:"s_at_n"`                  // that rung
-	AlarmMS float64 `json:"first_audio_p95_at_1_ms"` // 0: not measured
+	QMax          int     `json:"q_max"`
+	QRPS          float64 `json:"q_max_rps"`               // completions a second while q_max is held
+	QSMean        float64 `json:"s_mean_at_q_max_s"`       // mean response there
+	QSource       string  `json:"q_max_source"`            // certified, or why not
+	Lower         bool    `json:"q_max_is_lower"`          // no rung above it missed the objective
+	SLO           float64 `json:"slo_s"`                   // first audio
+	Pct           float64 `json:"percentile"`              // 95
+	SMean         float64 `json:"s_mean_s"`                // whole response at the lowest usable rung
+	SP95          float64 `json:"s_p95_s"`                 // likewise
+	SAt           int     `json:"s_at_n"`                  // that rung
+	FirstAudioAt1 float64 `json:"first_audio_p95_at_1_ms"` // 0: not measured
 
 	Mu     ladder.Interval `json:"mu_rps"` // most that one instance completes a second
 	MuPlan float64         `json:"mu_plan_rps"`
