@@ -1,7 +1,12 @@
 // Package artifact is the records that commands hand to each other: versioned JSON with the settings, the target and the
 // fingerprint of what was measured, so that a later command can refuse to pair what does not belong together.
 //
-// It reads the files of the published toolchain too. Files are opened and written by package store.
+// It decides what a record must hold to be believed, what its file is called, and which records pair. It reads the files
+// of the published toolchain too (published.go says what becomes of each of their figures). Bytes come in and go out;
+// files are opened and written by package store.
+//
+//	ladder, err := artifact.ReadQMax(data)
+//	warnings, err := artifact.Pair("the ladder", ladder.Fingerprint, "the scale-out", scaleOut.Fingerprint, false)
 package artifact
 
 import (
@@ -46,6 +51,10 @@ type Fingerprint struct {
 	ImageDigest  string            `json:"image_digest"`  // hex, without "sha256:"
 	ContainerEnv map[string]string `json:"container_env"` // null: not known
 	QueueBound   *int              `json:"queue_bound"`   // MAX_QUEUE_DEPTH; 0 unbounded, null not known
+
+	// NoRegion: the record was read from a format that carries no region, as published files are. That is not the same as
+	// a region that could not be read: two such records pair without one.
+	NoRegion bool `json:"no_region,omitempty"`
 }
 
 // Corpus is what was spoken.
@@ -53,7 +62,7 @@ type Corpus struct {
 	ID        string  `json:"id"` // name, or file name and 8 hex of its hash
 	Texts     int     `json:"texts"`
 	CharsMean float64 `json:"chars_mean"`
-	CharsP95  float64 `json:"chars_p95"`
+	CharsP95  float64 `json:"chars_p95"` // 0: not known
 	Seed      int64   `json:"seed"`
 }
 
