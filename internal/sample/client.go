@@ -17,6 +17,7 @@ type Client struct {
 	Conns       int            `json:"conns"`            // connections dialled within the rung
 	Streams     int            `json:"streams"`          // HTTP/2: most streams the peer allows a connection, 0 unknown
 	Descriptors float64        `json:"descriptors"`      // open files over the soft limit (0..1)
-	InFlight    float64        `json:"in_flight_mean"`   // mean requests inside the transport
+	InFlight    float64        `json:"in_flight_mean"`   // mean requests that held a connection (or stream)
+	BackingOff  float64        `json:"backing_off_mean"` // mean workers pausing after a refusal: not in flight, and not this client's fault
 	Faults      map[string]int `json:"faults,omitempty"` // client_fault causes and their counts
 }
