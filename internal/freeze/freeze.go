@@ -44,9 +44,9 @@ type Variant struct {
 	Components bool // inference components: no model of its own
 	Containers int  // of its model; more than one is a pipeline or a multi-container endpoint
 
-	Target      *Target // nil: no scalable target is registered
-	Tags        map[string]string
-	Invocations *float64 // in the last ten minutes; nil: could not be read
+	Target      *Target           // nil: no scalable target is registered
+	Tags        map[string]string // nil: could not be read
+	Invocations *float64          // in the last ten minutes; nil: could not be read
 }
 
 // Target is the scalable target of a variant.

@@ -76,6 +76,9 @@ func Consent(v Variant) []string {
 	if v.Current > 1 {
 		ask = append(ask, fmt.Sprintf("it has %d instances; one is left while measuring, %d are put back afterwards", v.Current, v.Desired))
 	}
+	if v.Tags == nil {
+		ask = append(ask, "its tags could not be read: it may be production, or another machine may be measuring it")
+	}
 	if tag := productionTag(v.Tags); tag != "" {
 		ask = append(ask, "it is tagged "+tag)
 	}
