@@ -1,0 +1,311 @@
+// Package serve is the program inside a speech container: readiness, the HTTP routes, admission, streaming, drain, startup
+// markers and metrics. What the speech sounds like, and how long it takes, is the engine's; who may enter and who is next
+// is decided in package admission; listening, signals and the environment are the command's.
+//
+//	s, err := serve.New(serve.Config{Engine: e, QueueDepth: 50, Log: os.Stdout})
+//	go s.Run(ctx)                         // warms up, becomes ready, reports metrics until ctx ends
+//	hs := &http.Server{Handler: s.Handler()}
+//	<-s.Ready()
+//	err = s.Drain(ctx)                    // refuse new work, let what is inside end
+//
+// A request is counted from the moment it is admitted, after its body was read and understood, until its reply is written;
+// it executes only while it holds one of the engine's places, and never while its reader is slow.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"loadline/internal/admission"
+)
+
+// Engine turns text into sound. It is safe for concurrent use.
+type Engine interface {
+	// Load makes the engine able to speak and calls mark as it passes StageFramework, StageFetched and StageWeights, in
+	// this order.
+	Load(ctx context.Context, mark func(stage string)) error
+	// Prepare does what needs no place: it checks the request (*FieldError) and readies its text.
+	Prepare(ctx context.Context, r Request) (Utterance, error)
+	Info() Info
+}
+
+// Utterance is one request being spoken.
+type Utterance interface {
+	// Next returns the next block of sound, int16 little endian mono, or io.EOF after the last. It is called with a place
+	// held, by one goroutine at a time; when ctx ends it stops at once. The block is the caller's to read, not to change.
+	Next(ctx context.Context) ([]byte, error)
+}
+
+// Info is what an engine says of itself.
+type Info struct {
+	Places int // utterances it speaks at the same time, at least 1
+	Rate   int // samples a second
+}
+
+// Request is one text to speak, checked as far as its form goes.
+type Request struct {
+	ID      string
+	Text    string
+	Voice   string  // "" is the engine's default
+	Speed   float64 // 0.5 to 2
+	Arrived time.Time
+}
+
+// FieldError is a request that can never succeed: the field of its body at fault, and why.
+type FieldError struct {
+	Field, Message string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+// Stages of the start, in their order.
+const (
+	StageStart     = "container_start"
+	StageFramework = "framework_init"
+	StageFetched   = "weights_fetched"
+	StageWeights   = "weights_ready"
+	StageWarm      = "warmup_done"
+	StageReady     = "ready"
+)
+
+// Config is a server's settings. The zero value of each is its default; FromEnv reads those that operators set.
+type Config struct {
+	Engine Engine
+
+	QueueDepth int           // most requests queued and executing; 0 unbounded
+	MaxAge     time.Duration // a request that waited longer for its place is stale; default 56 s
+	MaxBody    int64         // bytes of a request body; default 256 KiB
+	MaxReply   int64         // bytes of a reply that is not streamed; default 6 MiB, the platform's limit
+	BodyWait   time.Duration // a body must have come within this; default 10 s
+	WriteWait  time.Duration // a reader must take each 64 KiB within this; default 10 s
+	SLO        time.Duration // objective on first audio, for the Slack metric; 0: not reported
+	WarmupText string        // spoken before the server is ready
+
+	Endpoint string    // EndpointName of the metrics; default unnamed
+	Variant  string    // VariantName of the metrics; default primary
+	Instance string    // if set, replies name it: X-Amzn-SageMaker-Custom-Attributes: instance=…
+	Started  time.Time // when the container started; default: the call of New
+	Log      io.Writer // markers and metrics, one write a line; nil: dropped
+}
+
+// Server is the container. Make it with New.
+type Server struct {
+	cfg    Config
+	info   Info
+	idBase uint64
+	ids    atomic.Uint64
+	log    *lineLog
+	met    metrics
+
+	hard     context.Context // ends when work under way must stop
+	hardStop context.CancelFunc
+	ready    chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	gate     *admission.Gate
+	waiting  map[*admission.Ticket]chan struct{} // closed when the ticket's turn comes
+	draining bool
+	idle     chan struct{} // made by Drain, closed when nothing is in the system
+}
+
+// New is a server that is not ready yet: Run makes it so.
+func New(c Config) (*Server, error) {
+	if c.Engine == nil {
+		return nil, errors.New("a server needs an engine")
+	}
+	if c.QueueDepth < 0 {
+		return nil, fmt.Errorf("queue depth %d is negative: use 0 for unbounded", c.QueueDepth)
+	}
+	for _, d := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{{&c.MaxAge, 56 * time.Second}, {&c.BodyWait, 10 * time.Second}, {&c.WriteWait, 10 * time.Second}} {
+		if *d.v == 0 {
+			*d.v = d.d
+		}
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = 256 << 10
+	}
+	if c.MaxReply == 0 {
+		c.MaxReply = 6 << 20
+	}
+	if c.WarmupText == "" {
+		c.WarmupText = "Ready to speak."
+	}
+	if c.Endpoint == "" {
+		c.Endpoint = "unnamed"
+	}
+	if c.Variant == "" {
+		c.Variant = "primary"
+	}
+	if c.Started.IsZero() {
+		c.Started = time.Now()
+	}
+	if c.Log == nil {
+		c.Log = io.Discard
+	}
+	info := c.Engine.Info()
+	s := &Server{
+		cfg: c, info: info, log: &lineLog{w: c.Log}, ready: make(chan struct{}),
+		gate: admission.New(c.QueueDepth, info.Places), waiting: make(map[*admission.Ticket]chan struct{}),
+		idBase: idBase(),
+	}
+	s.hard, s.hardStop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Run loads the engine, makes it speak once, becomes ready, and reports metrics until ctx ends. A server whose engine
+// cannot speak never becomes ready: Run says why.
+func (s *Server) Run(ctx context.Context) error {
+	s.mark(StageStart, s.cfg.Started)
+	if err := s.cfg.Engine.Load(ctx, func(stage string) { s.mark(stage, time.Now()) }); err != nil {
+		return fmt.Errorf("load the engine: %w", err)
+	}
+	if err := s.warm(ctx); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	s.mark(StageWarm, time.Now())
+	s.mark(StageReady, time.Now())
+	close(s.ready)
+	s.report(ctx)
+	return nil
+}
+
+// warm speaks the warm-up text and throws the sound away.
+func (s *Server) warm(ctx context.Context) error {
+	u, err := s.cfg.Engine.Prepare(ctx, Request{ID: "warm-up", Text: s.cfg.WarmupText, Speed: 1, Arrived: time.Now()})
+	if err != nil {
+		return err
+	}
+	for n := 0; ; {
+		b, err := u.Next(ctx)
+		if err == io.EOF && n == 0 {
+			return errors.New("the engine made no sound")
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		n += len(b)
+	}
+}
+
+// Ready is closed once the server has spoken its warm-up text.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+func (s *Server) isReady() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// Drain refuses new work and waits until what is inside has ended. When ctx ends first, the rest is broken off and Drain
+// returns how many that were.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining = true
+	left := s.gate.Counts().InSystem
+	if left > 0 && s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	if left == 0 {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	left = s.InFlight()
+	s.hardStop()
+	<-idle
+	return fmt.Errorf("drain: %d requests broken off: %w", left, context.Cause(ctx))
+}
+
+// InFlight is the number of requests admitted and not yet answered.
+func (s *Server) InFlight() int { return s.Counts().InSystem }
+
+// Counts is the gate's account and gauges.
+func (s *Server) Counts() admission.Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gate.Counts()
+}
+
+// Busy is the place-time used since the start: divided by time and places it is the utilisation.
+func (s *Server) Busy() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gate.Busy(time.Now())
+}
+
+// Handler is the routes.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.route) }
+
+// The gate, with a lock around it and a wake-up for whoever waits.
+
+func (s *Server) admit() (*admission.Ticket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return nil, errDraining
+	}
+	return s.gate.Admit(time.Now())
+}
+
+// place waits for a place. When ctx ends first the ticket is still to be released.
+func (s *Server) place(ctx context.Context, t *admission.Ticket) error {
+	s.mu.Lock()
+	if s.gate.Queue(t, time.Now()) {
+		s.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	s.waiting[t] = turn
+	s.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Server) leave(t *admission.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake(s.gate.Leave(t, time.Now()))
+}
+
+func (s *Server) release(t *admission.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, t)
+	s.wake(s.gate.Release(t, time.Now()))
+	if s.idle != nil && s.gate.Counts().InSystem == 0 {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+func (s *Server) wake(t *admission.Ticket) {
+	if t == nil {
+		return
+	}
+	close(s.waiting[t])
+	delete(s.waiting, t)
+}
