@@ -1,0 +1,179 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"loadline/internal/load"
+	"loadline/internal/sample"
+)
+
+// Net is how a transport connects.
+type Net struct {
+	Streams     int           // most requests in flight at once: as many idle connections are kept; 256 when 0
+	MaxConns    int           // most connections to a host, 0 for no limit. Requests beyond it wait, and their Conn is late
+	DialTimeout time.Duration // 5 s when 0
+	Version     Version       // HTTP/1.1 when ""
+	Proxy       func(*http.Request) (*url.URL, error)
+	TLS         *tls.Config // certificates beyond the system's, say
+}
+
+// Version is the version of HTTP that is spoken.
+type Version string
+
+// The versions. HTTP/2 is chosen by name only: its streams share connections, and a server's limit on them would show
+// as its latency.
+const (
+	HTTP1 Version = "1.1"
+	HTTP2 Version = "2"   // over TLS, by negotiation
+	H2C   Version = "h2c" // unencrypted, by prior knowledge
+)
+
+// ParseVersion reads a version; "" is HTTP/1.1.
+func ParseVersion(s string) (Version, error) {
+	switch v := Version(cmp.Or(s, "1.1")); v {
+	case HTTP1, HTTP2, H2C:
+		return v, nil
+	}
+	return "", fmt.Errorf("HTTP version %q: want 1.1, 2 or h2c", s)
+}
+
+// pool is the connections of one transport.
+type pool struct {
+	rt     *http.Transport
+	policy string
+}
+
+func newPool(n Net) (*pool, error) {
+	version, err := ParseVersion(string(n.Version))
+	if err != nil {
+		return nil, err
+	}
+	streams := cmp.Or(n.Streams, 256)
+	dialer := &net.Dialer{Timeout: cmp.Or(n.DialTimeout, 5*time.Second), KeepAlive: 30 * time.Second}
+	rt := &http.Transport{
+		DialContext:         dialer.DialContext,
+		Proxy:               n.Proxy,
+		TLSClientConfig:     n.TLS,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: streams,
+		MaxConnsPerHost:     n.MaxConns,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true,
+		Protocols:           new(http.Protocols),
+		HTTP2:               &http.HTTP2Config{StrictMaxConcurrentRequests: n.MaxConns > 0},
+	}
+	how := "HTTP/1.1, one connection a stream"
+	switch version {
+	case HTTP1:
+		rt.Protocols.SetHTTP1(true)
+	case HTTP2:
+		rt.Protocols.SetHTTP2(true)
+		how = "HTTP/2 over TLS, streams share connections"
+	case H2C:
+		rt.Protocols.SetUnencryptedHTTP2(true)
+		how = "HTTP/2 without TLS, streams share connections"
+	}
+	limit := "no limit on connections"
+	if n.MaxConns > 0 {
+		limit = fmt.Sprintf("at most %d connections", n.MaxConns)
+	}
+	proxy := "no proxy"
+	if n.Proxy != nil {
+		proxy = "proxy of the environment"
+	}
+	return &pool{rt: rt, policy: strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", streams), limit,
+		"a name is resolved anew for each connection", proxy, "no compression", "no retries"}, "; ")}, nil
+}
+
+func (p *pool) close() error {
+	p.rt.CloseIdleConnections()
+	return nil
+}
+
+// exchange is one request on its way. Hooks of net/http may run late, on a connection that is given up: what they write
+// is atomic, and an exchange is never used twice.
+type exchange struct {
+	clock   func() sample.Nanos
+	conn    atomic.Int64
+	reused  atomic.Bool
+	wrote   chan struct{} // gets a value once the request is written; nil: nobody waits for it
+	headers sample.Nanos
+	resp    *http.Response
+	rec     *sample.Request
+}
+
+// begin prepares an exchange and the context that its request must carry.
+func begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, context.Context) {
+	ex := &exchange{clock: c.Clock, headers: sample.None, rec: rec}
+	ex.conn.Store(int64(sample.None))
+	return ex, httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			ex.conn.Store(int64(ex.clock()))
+			ex.reused.Store(i.Reused)
+		},
+		WroteRequest: func(httptrace.WroteRequestInfo) {
+			select {
+			case ex.wrote <- struct{}{}:
+			default:
+			}
+		},
+	})
+}
+
+// send does the round trip and stamps the headers.
+func (ex *exchange) send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	ex.headers = ex.clock()
+	ex.resp = resp
+	return resp, nil
+}
+
+// stamp records what the exchange saw.
+func (ex *exchange) stamp() {
+	ex.rec.Conn = sample.Nanos(ex.conn.Load())
+	ex.rec.Reused = ex.reused.Load()
+	ex.rec.Headers = ex.headers
+	if ex.resp != nil {
+		ex.rec.Status = ex.resp.StatusCode
+	}
+}
+
+// fail ends the record of a request that broke off with err.
+func (ex *exchange) fail(ctx context.Context, err error) {
+	ex.rec.End = ex.clock()
+	ex.rec.Outcome, ex.rec.Cause = broken(ctx, err, progress(ex.rec))
+}
+
+// How far a reply had come when it broke off.
+const (
+	beforeConn  = "before there was a connection"
+	beforeReply = "before the reply began"
+	beforeAudio = "before the first audio"
+	midReply    = "in the middle of the reply"
+)
+
+func progress(rec *sample.Request) string {
+	switch {
+	case !rec.Conn.Known():
+		return beforeConn
+	case !rec.Headers.Known():
+		return beforeReply
+	case !rec.FirstAudio.Known():
+		return beforeAudio
+	default:
+		return midReply
+	}
+}

@@ -1,0 +1,130 @@
+package transport
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"loadline/internal/audio"
+	"loadline/internal/load"
+	"loadline/internal/sample"
+)
+
+// HTTPOptions says what is asked of an HTTP server.
+type HTTPOptions struct {
+	Net
+	URL     string // with http or https; user and password in it are sent as basic authentication
+	Method  string // POST when ""
+	Header  http.Header
+	Body    Template // the kokoro body when zero
+	Payload audio.Payload
+}
+
+// HTTP asks any server that streams its reply over HTTP.
+type HTTP struct {
+	pool    *pool
+	url     *url.URL
+	method  string
+	header  http.Header
+	body    Template
+	payload audio.Payload
+}
+
+var _ load.Transport = (*HTTP)(nil)
+
+// NewHTTP checks the options. It connects to nothing yet.
+func NewHTTP(o HTTPOptions) (*HTTP, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("url %q: want http://host[:port]/path or https://…", RecordURL(o.URL))
+	}
+	switch {
+	case o.Version == HTTP2 && u.Scheme != "https":
+		return nil, fmt.Errorf("url %q: HTTP/2 is negotiated over TLS: use https, or h2c for an unencrypted server", RecordURL(o.URL))
+	case o.Version == H2C && u.Scheme != "http":
+		return nil, fmt.Errorf("url %q: h2c is unencrypted: use http, or 2 for HTTP/2 over TLS", RecordURL(o.URL))
+	}
+	p, err := newPool(o.Net)
+	if err != nil {
+		return nil, err
+	}
+	if o.Body.parts == nil {
+		o.Body, _ = ParseTemplate(BodyKokoro)
+	}
+	h := &HTTP{pool: p, url: u, method: cmp.Or(o.Method, http.MethodPost), header: http.Header{}, body: o.Body, payload: cmp.Or(o.Payload, audio.Sound)}
+	for k, v := range o.Header {
+		h.header[http.CanonicalHeaderKey(k)] = v
+	}
+	if h.header.Get("Content-Type") == "" {
+		h.header.Set("Content-Type", o.Body.ContentType())
+	}
+	if h.header.Get("User-Agent") == "" {
+		h.header.Set("User-Agent", "loadline")
+	}
+	if user := u.User; user != nil {
+		password, _ := user.Password()
+		(&http.Request{Header: h.header}).SetBasicAuth(user.Username(), password)
+		u.User = nil
+	}
+	return h, nil
+}
+
+// RecordURL is a URL as it may be written down: without user, password, query and fragment.
+func RecordURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		before, _, _ := strings.Cut(s, "?")
+		if i := strings.LastIndexByte(before, '@'); i >= 0 {
+			before = before[i+1:]
+		}
+		return before
+	}
+	u.User, u.RawQuery, u.Fragment, u.ForceQuery = nil, "", "", false
+	return u.String()
+}
+
+// Policy says how the transport connects.
+func (h *HTTP) Policy() string { return h.pool.policy }
+
+// Close gives up the idle connections.
+func (h *HTTP) Close() error { return h.pool.close() }
+
+// Do sends one request and reads its reply to the end.
+func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
+	ex, traced := begin(ctx, c, rec)
+	body := h.body.Fill(c.Text.Body)
+	req := (&http.Request{
+		Method: h.method, URL: h.url, Host: h.url.Host, Header: h.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}).WithContext(traced)
+	resp, err := ex.send(h.pool.rt, req)
+	ex.stamp()
+	if err != nil {
+		ex.fail(ctx, err)
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		if err != nil {
+			ex.fail(ctx, err)
+			return
+		}
+		io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
+		rec.End = c.Clock()
+		rec.Bytes = int64(len(answer))
+		rec.Outcome, rec.Cause = refused(resp.StatusCode, answer, resp.Header.Get("Location"))
+		return
+	}
+	r := newReceiver(c, rec, h.payload, resp.Header.Get("Content-Type"))
+	r.done(ctx, ex, r.read(resp.Body))
+}
+
+const maxErrorBody = 64 << 10

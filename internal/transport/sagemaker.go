@@ -1,0 +1,333 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
+	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
+	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"loadline/internal/audio"
+	"loadline/internal/load"
+	"loadline/internal/sample"
+)
+
+// SageMakerOptions says which endpoint is asked, and how.
+type SageMakerOptions struct {
+	Net
+	Endpoint string
+	Variant  string // "" leaves the choice to the endpoint
+	Invoke   bool   // the whole reply at once (InvokeEndpoint) instead of the response stream
+
+	Body             Template // the kokoro body when zero
+	ContentType      string   // of the request; the body's own when ""
+	Accept           string
+	CustomAttributes string
+	InferenceID      string
+	Payload          audio.Payload
+}
+
+// SageMaker asks a SageMaker endpoint through the AWS SDK.
+type SageMaker struct {
+	pool   *pool
+	client *sagemakerruntime.Client
+	o      SageMakerOptions
+}
+
+var _ load.Transport = (*SageMaker)(nil)
+
+// NewSageMaker makes a transport from an SDK configuration: region, credentials and base endpoint are used, its HTTP
+// client, retries and logging are not.
+func NewSageMaker(cfg aws.Config, o SageMakerOptions) (*SageMaker, error) {
+	if o.Endpoint == "" {
+		return nil, errors.New("no endpoint named")
+	}
+	if cfg.Region == "" {
+		return nil, errors.New("no region: give --region, or set AWS_REGION")
+	}
+	if cfg.Credentials == nil {
+		return nil, errors.New("no credentials: configure a profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
+	p, err := newPool(o.Net)
+	if err != nil {
+		return nil, err
+	}
+	if o.Body.parts == nil {
+		o.Body, _ = ParseTemplate(BodyKokoro)
+	}
+	o.ContentType = cmp.Or(o.ContentType, o.Body.ContentType())
+	o.Payload = cmp.Or(o.Payload, audio.Sound)
+	s := &SageMaker{pool: p, o: o}
+	s.client = sagemakerruntime.NewFromConfig(cfg, func(c *sagemakerruntime.Options) {
+		c.HTTPClient = sender{p.rt}
+		c.Retryer = aws.NopRetryer{}
+		c.ClientLogMode = 0
+		c.APIOptions = append(c.APIOptions, takeStream)
+	})
+	return s, nil
+}
+
+// Policy says how the transport connects.
+func (s *SageMaker) Policy() string { return "AWS SDK for Go; " + s.pool.policy }
+
+// Close gives up the idle connections.
+func (s *SageMaker) Close() error { return s.pool.close() }
+
+// Do sends one request and reads its reply to the end.
+func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
+	ex, traced := begin(ctx, c, rec)
+	ex.wrote = make(chan struct{}, 1)
+	cl := &call{ex: ex, load: c, payload: s.o.Payload}
+	traced = context.WithValue(traced, callKey{}, cl)
+	body := s.o.Body.Fill(c.Text.Body)
+	var err error
+	if s.o.Invoke {
+		cl.whole = true
+		_, err = s.client.InvokeEndpoint(traced, &sagemakerruntime.InvokeEndpointInput{
+			EndpointName: &s.o.Endpoint, TargetVariant: optional(s.o.Variant), Body: body, ContentType: &s.o.ContentType,
+			Accept: optional(s.o.Accept), CustomAttributes: optional(s.o.CustomAttributes), InferenceId: optional(s.o.InferenceID),
+		})
+	} else {
+		_, err = s.client.InvokeEndpointWithResponseStream(traced, &sagemakerruntime.InvokeEndpointWithResponseStreamInput{
+			EndpointName: &s.o.Endpoint, TargetVariant: optional(s.o.Variant), Body: body, ContentType: &s.o.ContentType,
+			Accept: optional(s.o.Accept), CustomAttributes: optional(s.o.CustomAttributes), InferenceId: optional(s.o.InferenceID),
+		})
+	}
+	ex.stamp()
+	if cl.stream != nil {
+		if err == nil {
+			err = cl.events()
+		}
+		cl.stream.Close()
+	}
+	switch {
+	case cl.recv != nil:
+		cl.recv.done(ctx, ex, err)
+	case err != nil:
+		s.refuse(ctx, ex, err)
+	default:
+		rec.End, rec.Outcome, rec.Cause = c.Clock(), sample.ProtocolError, "the SDK gave no reply"
+	}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// refuse ends the record of a request that got no stream.
+func (s *SageMaker) refuse(ctx context.Context, ex *exchange, err error) {
+	ex.rec.End = ex.clock()
+	ex.rec.Outcome, ex.rec.Cause = unanswered(ctx, err, ex.rec.Status, progress(ex.rec))
+}
+
+// unanswered classifies an error of the SDK that came before the first byte of a reply.
+func unanswered(ctx context.Context, err error, status int, far string) (sample.Outcome, string) {
+	var (
+		model *types.ModelError
+		send  *smithyhttp.RequestSendError
+		api   smithy.APIError
+		sign  *smithy.DeserializationError
+	)
+	switch {
+	case ctx.Err() != nil:
+		return broken(ctx, err, far)
+	case errors.As(err, &model):
+		return container(int(aws.ToInt32(model.OriginalStatusCode)), []byte(aws.ToString(model.OriginalMessage)))
+	case errors.As(err, &send):
+		return broken(ctx, send.Err, far)
+	case errors.As(err, &sign):
+		return broken(ctx, sign.Err, far)
+	case errors.As(err, &api):
+		return service(api.ErrorCode(), api.ErrorMessage(), status)
+	case status == 0:
+		return sample.ClientFault, "the request was never sent: " + clean(lastPart(err.Error()))
+	default:
+		return sample.ServerError, clean(err.Error())
+	}
+}
+
+type callKey struct{}
+
+// call is what the SDK's stack and Do share of one request.
+type call struct {
+	ex      *exchange
+	load    load.Call
+	payload audio.Payload
+	whole   bool // the SDK reads the body itself
+	recv    *receiver
+	stream  io.ReadCloser
+	at      sample.Nanos // of the latest raw read
+}
+
+// sender is the SDK's HTTP client. It returns once the request is written whole: the SDK closes the request body when
+// the reply begins, and a server that answers at once would otherwise lose its connection to that.
+type sender struct{ rt http.RoundTripper }
+
+func (s sender) Do(req *http.Request) (*http.Response, error) {
+	cl := req.Context().Value(callKey{}).(*call)
+	resp, err := cl.ex.send(s.rt, req)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-cl.ex.wrote:
+	case <-req.Context().Done():
+	}
+	if cl.whole && resp.StatusCode/100 == 2 {
+		cl.recv = newReceiver(cl.load, cl.ex.rec, cl.payload, resp.Header.Get("Content-Type"))
+		resp.Body = &metered{resp.Body, cl}
+	}
+	return resp, nil
+}
+
+// metered records a body that somebody else reads.
+type metered struct {
+	io.ReadCloser
+	call *call
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.ReadCloser.Read(b)
+	if n > 0 {
+		if err := m.call.recv.take(m.call.ex.clock(), b[:n]); err != nil {
+			return n, err
+		}
+	}
+	return n, err
+}
+
+// takeStream puts streamTaker in the place of the SDK's own reader of response streams, which decodes on two goroutines
+// of its own and so cannot say when a part arrived.
+func takeStream(stack *middleware.Stack) error {
+	const theirs = "OperationEventStreamDeserializer"
+	if _, ok := stack.Deserialize.Get(theirs); !ok {
+		return nil
+	}
+	_, err := stack.Deserialize.Swap(theirs, streamTaker{})
+	return err
+}
+
+type streamTaker struct{}
+
+func (streamTaker) ID() string { return "LoadlineStream" }
+
+func (streamTaker) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	out, md, err := next.HandleDeserialize(ctx, in)
+	if err != nil {
+		return out, md, err
+	}
+	result, ok := out.Result.(*sagemakerruntime.InvokeEndpointWithResponseStreamOutput)
+	if !ok {
+		return out, md, fmt.Errorf("response stream: unexpected result %T", out.Result)
+	}
+	cl := ctx.Value(callKey{}).(*call)
+	cl.stream = out.RawResponse.(*smithyhttp.Response).Body
+	cl.recv = newReceiver(cl.load, cl.ex.rec, cl.payload, aws.ToString(result.ContentType))
+	return out, md, nil
+}
+
+// events takes the parts of a response stream to its end. A part is stamped with the raw read that completed it.
+func (cl *call) events() error {
+	r := cl.recv
+	raw := &stamped{call: cl}
+	decoder := eventstream.NewDecoder()
+	for {
+		m, err := decoder.Decode(raw, r.payload)
+		if err != nil {
+			cut := err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
+			switch {
+			case err == io.EOF && raw.err == io.EOF && raw.used == 0:
+				return nil
+			case cut && raw.err == io.EOF:
+				return io.ErrUnexpectedEOF
+			case raw.err != nil && raw.err != io.EOF:
+				return raw.err
+			}
+			return fmt.Errorf("%w: %w", errFrame, err)
+		}
+		raw.used = 0
+		if cap(m.Payload) > cap(r.payload) {
+			r.payload = m.Payload[:0]
+		}
+		switch text(m, eventstreamapi.MessageTypeHeader) {
+		case eventstreamapi.EventMessageType:
+			if text(m, eventstreamapi.EventTypeHeader) == "PayloadPart" && len(m.Payload) > 0 {
+				if err := r.take(cl.at, m.Payload); err != nil {
+					return err
+				}
+			}
+		case eventstreamapi.ExceptionMessageType:
+			cl.exception(text(m, eventstreamapi.ExceptionTypeHeader), m.Payload)
+			return nil
+		case eventstreamapi.ErrorMessageType:
+			cl.ex.rec.Outcome, cl.ex.rec.Cause = service(text(m, eventstreamapi.ErrorCodeHeader), text(m, eventstreamapi.ErrorMessageHeader), http.StatusInternalServerError)
+			return nil
+		}
+	}
+}
+
+// exception ends the record with an error told in the middle of the stream.
+func (cl *call) exception(kind string, payload []byte) {
+	var v struct{ Message, ErrorCode string }
+	if json.Unmarshal(payload, &v) != nil {
+		v.Message = string(payload)
+	}
+	message := clean(v.Message)
+	if v.ErrorCode != "" {
+		message = v.ErrorCode + ": " + message
+	}
+	cl.ex.rec.Outcome, cl.ex.rec.Cause = service(kind, message, http.StatusInternalServerError)
+}
+
+func text(m eventstream.Message, name string) string {
+	if v := m.Headers.Get(name); v != nil {
+		return v.String()
+	}
+	return ""
+}
+
+// errFrame marks bytes that are not an event stream.
+var errFrame = errors.New("damaged event stream")
+
+// stamped reads the raw body in large pieces and notes when each came, so that the decoder's small reads and its work
+// stay off the clock.
+type stamped struct {
+	call       *call
+	start, end int   // of what is left in the receiver's buffer
+	used       int   // bytes given since the last whole message
+	err        error // that ended the body
+}
+
+func (s *stamped) Read(b []byte) (int, error) {
+	r := s.call.recv
+	if s.start == s.end {
+		if s.err != nil {
+			return 0, s.err
+		}
+		var n int
+		n, s.err = s.call.stream.Read(r.buf[:])
+		if n == 0 {
+			return 0, s.err
+		}
+		s.call.at = s.call.ex.clock()
+		s.start, s.end = 0, n
+	}
+	n := copy(b, r.buf[s.start:s.end])
+	s.start += n
+	s.used += n
+	return n, nil
+}
