@@ -198,13 +198,13 @@ type Lag struct {
 	Source    string  `json:"source"`
 }
 
-// Point is one usable rung of the ladder.
+// Point is one concurrency of the ladder, its usable rungs merged.
 type Point struct {
-	N     int      `json:"n"`
-	X     float64  `json:"x_rps"`
-	SMean float64  `json:"s_mean_s"` // mean response at this concurrency
-	P95   float64  `json:"p95_ms"`
-	Ratio *float64 `json:"cw_ratio"` // CloudWatch's maximum over the client's mean in flight
+	N       int      `json:"n"`
+	X       float64  `json:"x_rps"`
+	SMean   float64  `json:"s_mean_s"` // mean response at this concurrency
+	Ratio   *float64 `json:"cw_ratio"` // CloudWatch's maximum over the client's mean in flight
+	Samples int      `json:"n_samples"`
 }
 
 // Measured is what the measurement files say, joined: the input of both rules. Times are seconds.

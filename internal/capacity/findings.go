@@ -21,10 +21,10 @@ const (
 	stageSlack  = 0.01 // of the total, before stages do not add up
 )
 
-func publishedFindings(m Measured, s Scenario, r Rule) []Finding {
+func publishedFindings(m Measured, r Rule) []Finding {
 	return []Finding{
-		measurementTrust(m), curveRepeatability(m), sloBudget(m, r), invocationCeiling(m, r), queueDepth(m, r),
-		thresholdUnits(r), surgeSurvival(m, r), scaleInSafety(r), fleetCost(m, s, r), provisionStage(m),
+		measurementTrust(m), curveRepeatability(m), sloBudget(m, r, m.SP95), invocationCeiling(*r.WMax+m.SP95, r.Ceiling),
+		queueDepth(m, r), thresholdUnits(r), surgeSurvival(m, r), scaleInSafety(r), fleetCost(r, m), provisionStage(m),
 	}
 }
 
@@ -117,25 +117,25 @@ func curveRepeatability(m Measured) Finding {
 	return f
 }
 
-func sloBudget(m Measured, r Rule) Finding {
+// sloBudget holds what one request takes on its own (its p95, in seconds) against the objective.
+func sloBudget(m Measured, r Rule, alone float64) Finding {
 	f := Finding{Name: "slo_budget", Verdict: OK}
-	f.Detail = fmt.Sprintf("objective %.3f s − S_p95 %.3f s leaves W_max %.3f s for waiting", m.SLO, m.SP95, *r.WMax)
+	f.Detail = fmt.Sprintf("objective %.3f s − %.3f s for a request alone (p95) leaves %.3f s to wait", m.SLO, alone, *r.WMax)
 	switch {
-	case m.SP95 >= m.SLO:
+	case alone >= m.SLO:
 		f.Verdict = Stop
 		f.Recommendation = "one request alone misses the objective: a faster instance, a shorter text or a longer objective"
-	case *r.WMax < m.SP95:
+	case *r.WMax < alone:
 		f.Verdict = Warn
 		f.Recommendation = "less time to wait than to serve: hardly a queue fits, so plan on little concurrency"
 	}
 	return f
 }
 
-func invocationCeiling(m Measured, r Rule) Finding {
+func invocationCeiling(longest, ceiling float64) Finding {
 	f := Finding{Name: "invocation_ceiling", Verdict: OK}
-	longest := *r.WMax + m.SP95
-	f.Detail = fmt.Sprintf("longest wait and service %.2f s of the %.0f s that the platform allows", longest, r.Ceiling)
-	if longest > r.Ceiling {
+	f.Detail = fmt.Sprintf("longest wait and service %.2f s of the %.0f s that the platform allows", longest, ceiling)
+	if longest > ceiling {
 		f.Verdict = Stop
 		f.Recommendation = "the platform ends such a request before it is answered: a shorter objective, or a streaming transport and its --ceiling"
 	}
@@ -144,10 +144,10 @@ func invocationCeiling(m Measured, r Rule) Finding {
 
 func queueDepth(m Measured, r Rule) Finding {
 	f := Finding{Name: "queue_depth", Verdict: OK}
-	f.Detail = fmt.Sprintf("depth %d = Q_max (%s); W_max / S_mean = %.1f", r.QueueMaxDepth, m.QSource, *r.WMax/m.SMean)
+	f.Detail = fmt.Sprintf("depth %d = Q_max (%s); W_max / S_mean = %.1f, objective × μ = %.1f", r.QueueMaxDepth, m.QSource, *r.WMax/m.SMean, m.SLO*m.MuPlan)
 	if m.Lower {
 		f.Verdict = Warn
-		f.Detail = fmt.Sprintf("Q_max %d is a lower bound: no higher rung missed the objective; W_max / S_mean = %.1f", m.QMax, *r.WMax/m.SMean)
+		f.Detail = fmt.Sprintf("Q_max %d is a lower bound: no higher rung missed the objective; objective × μ = %.1f", m.QMax, m.SLO*m.MuPlan)
 		f.Recommendation = "measure higher concurrencies"
 	}
 	return f
@@ -167,7 +167,7 @@ func thresholdUnits(r Rule) Finding {
 
 func surgeSurvival(m Measured, r Rule) Finding {
 	f := Finding{Name: "surge_survival", Verdict: OK}
-	f.Detail = fmt.Sprintf("M/M/1 from %.0f of %d at %.1f %% load reaches the bound within %.1f s with probability %.3f",
+	f.Detail = fmt.Sprintf("M/M/1 from %.0f of %d at %.1f %% load, no surge applied, reaches the bound within %.1f s with probability %.3f",
 		math.RoundToEven(*r.CScaleMax), m.QMax, 100**r.Utilization, m.Lag.T, *r.Shed)
 	if *r.Shed > shedLimit {
 		f.Verdict = Warn
@@ -193,7 +193,7 @@ func scaleInSafety(r Rule) Finding {
 	return f
 }
 
-func fleetCost(m Measured, s Scenario, r Rule) Finding {
+func fleetCost(r Rule, m Measured) Finding {
 	f := Finding{Name: "fleet_cost", Verdict: OK}
 	if r.Cost.Peak == nil {
 		f.Detail = fmt.Sprintf("%d to %d instances; the price is not known, so neither is the cost", r.Min, r.Peak)

@@ -29,7 +29,13 @@ func Flow(m Measured, s Scenario) (Rule, error) {
 		OutCooldown: int(math.Ceil(lag.Provision)),
 		InCooldown:  int(math.Max(300, 3*lag.T)),
 	}
-	wMax := math.Max(0, m.SLO-m.SP95)
+	// What is waited for is the first audio, so that is what the objective leaves time beside; the whole response counts
+	// against the platform's ceiling, at the concurrency that Q_max allows.
+	first := m.SP95
+	if m.FirstAudioAt1 > 0 {
+		first = m.FirstAudioAt1 / 1000
+	}
+	wMax := math.Max(0, m.SLO-first)
 	r.WMax = &wMax
 	target := 60 * star
 	r.ScalingTarget = &target
@@ -57,8 +63,8 @@ func Flow(m Measured, s Scenario) (Rule, error) {
 		return Rule{}, err
 	}
 	r.Findings = []Finding{
-		measurementTrust(m), curveRepeatability(m), sloBudget(m, r), invocationCeiling(m, r), queueDepth(m, r),
-		fleetCost(m, s, r), provisionStage(m),
+		measurementTrust(m), curveRepeatability(m), sloBudget(m, r, first),
+		invocationCeiling(m.QSMean+m.SP95-m.SMean, s.Ceiling), queueDepth(m, r), fleetCost(r, m), provisionStage(m),
 		fleetThroughput(m, s, r), signalBlind(m, r, model),
 	}
 	if f, ok := stagesAddUp(m); ok {

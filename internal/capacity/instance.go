@@ -18,41 +18,33 @@ type Instance struct {
 	n, x []float64
 }
 
-// NewInstance makes the model of usable rungs; rungs of one concurrency count as their mean.
+// NewInstance makes the model of usable rungs, one for each concurrency.
 func NewInstance(points []Point) (Instance, error) {
-	byN := map[int][]float64{}
-	for _, p := range points {
-		if p.N < 1 || !(p.X > 0) || math.IsInf(p.X, 0) {
-			return Instance{}, fmt.Errorf("rung N = %d completes %g a second: no model of an instance follows from that", p.N, p.X)
-		}
-		byN[p.N] = append(byN[p.N], p.X)
-	}
-	if len(byN) == 0 {
+	if len(points) == 0 {
 		return Instance{}, fmt.Errorf("the ladder has no usable rung: nothing is known of the throughput of an instance")
 	}
-	type rung struct{ n, x, weight float64 }
-	var rungs []rung
-	for n, xs := range byN {
-		sum := 0.0
-		for _, x := range xs {
-			sum += x
+	rungs := slices.SortedFunc(slices.Values(points), func(a, b Point) int { return cmp.Compare(a.N, b.N) })
+	for i, r := range rungs {
+		if r.N < 1 || !(r.X > 0) || math.IsInf(r.X, 0) {
+			return Instance{}, fmt.Errorf("rung N = %d completes %g a second: no model of an instance follows from that", r.N, r.X)
 		}
-		rungs = append(rungs, rung{float64(n), sum / float64(len(xs)), float64(len(xs))})
+		if i > 0 && rungs[i-1].N == r.N {
+			return Instance{}, fmt.Errorf("two rungs of N = %d: they must be merged first", r.N)
+		}
 	}
-	slices.SortFunc(rungs, func(a, b rung) int { return cmp.Compare(a.n, b.n) })
-
 	peak := 0
 	for i, r := range rungs {
-		if r.x > rungs[peak].x {
+		if r.X > rungs[peak].X {
 			peak = i
 		}
 	}
-	// Pool adjacent violators (Ayer et al. 1955): each block is the mean of rungs that ran against the order.
+	// Pool adjacent violators (Ayer et al. 1955): each block is the mean, by samples, of rungs that ran against the order.
 	type block struct{ sum, weight float64 }
 	var blocks []block
 	var size []int
 	for _, r := range rungs[:peak+1] {
-		blocks, size = append(blocks, block{r.x * r.weight, r.weight}), append(size, 1)
+		weight := float64(max(1, r.Samples))
+		blocks, size = append(blocks, block{r.X * weight, weight}), append(size, 1)
 		for k := len(blocks) - 1; k > 0 && blocks[k-1].sum/blocks[k-1].weight > blocks[k].sum/blocks[k].weight; k-- {
 			blocks[k-1].sum += blocks[k].sum
 			blocks[k-1].weight += blocks[k].weight
@@ -64,12 +56,12 @@ func NewInstance(points []Point) (Instance, error) {
 	i := 0
 	for b, blk := range blocks {
 		for range size[b] {
-			m.n, m.x = append(m.n, rungs[i].n), append(m.x, blk.sum/blk.weight)
+			m.n, m.x = append(m.n, float64(rungs[i].N)), append(m.x, blk.sum/blk.weight)
 			i++
 		}
 	}
 	for _, r := range rungs[peak+1:] {
-		m.n, m.x = append(m.n, r.n), append(m.x, r.x)
+		m.n, m.x = append(m.n, float64(r.N)), append(m.x, r.X)
 	}
 	return m, nil
 }

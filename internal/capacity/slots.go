@@ -64,7 +64,8 @@ func Slots(m Measured, s Scenario) (Rule, error) {
 		rel := float64(r.Peak) / float64(atQ)
 		r.RelativeCost = &rel
 	}
-	published := publishedFindings(m, s, r)
+	r.PeakRPS, r.FleetRPS = peak.perSecond(m.SMean), float64(r.Peak)*m.MuPlan
+	published := publishedFindings(m, r)
 	worst, warns := worstOf(published)
 	r.PublishedVerdict, r.PublishedWarnings = worst, &warns
 
@@ -72,7 +73,6 @@ func Slots(m Measured, s Scenario) (Rule, error) {
 	if err != nil {
 		return Rule{}, err
 	}
-	r.PeakRPS, r.FleetRPS = peak.perSecond(m.SMean), float64(r.Peak)*m.MuPlan
 	r.Findings = append(published,
 		fleetThroughput(m, s, r),
 		signalBlind(m, r, model),

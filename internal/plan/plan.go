@@ -1,0 +1,153 @@
+// Package plan joins measurement records with the operator's scenario and makes the plan: both rules side by side, the
+// policies, alarms and configuration of the selected one, its findings and its verdict; and it prints a plan for people
+// (Text), for the AWS command line and as the API's requests (Emit).
+//
+// It refuses what does not belong together. The arithmetic is package capacity's; reading and saving files is left to
+// the command.
+//
+//	p, err := plan.Make(plan.Input{QMax: ladder, TTotal: scaleOut, Scenario: scenario, Model: model})
+//	fmt.Print(plan.Text(p))
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"loadline/internal/artifact"
+	"loadline/internal/capacity"
+	"loadline/internal/exit"
+)
+
+// Input of a plan. Files and records are as the command read them; times are seconds but for SLOMS.
+type Input struct {
+	QMax       *artifact.QMax
+	QMaxFile   string
+	TTotal     *artifact.TTotal // nil: AssumeT holds
+	TTotalFile string
+	AssumeT    float64 // T of the 10 s signal, detection included
+
+	Scenario      capacity.Scenario
+	SLOMS         float64 // 0: the ladder's
+	AllowMismatch bool
+	Model         Model
+
+	RunID     string
+	CreatedAt time.Time
+	Tool      string
+	Settings  map[string]any
+}
+
+// Model is what the model registry adds to the records; what it does not know stays zero.
+type Model struct {
+	Name     string
+	Endpoint string
+	Variant  string
+	Price    *artifact.Price // of one instance; the ladder's own price comes first
+}
+
+// Make decides the plan. An error is a refusal (exit.Refuse): the input is understood and cannot be planned on. A plan
+// whose verdict is stop is returned without one.
+func Make(in Input) (*artifact.Plan, error) {
+	notes, err := check(in)
+	if err != nil {
+		return nil, exit.Refuse(err)
+	}
+	m, more, err := Join(in)
+	if err != nil {
+		return nil, exit.Refuse(err)
+	}
+	notes = append(notes, more...)
+	slots, err := capacity.Slots(m, in.Scenario)
+	if err != nil {
+		return nil, exit.Refuse(fmt.Errorf("slots rule: %w", err))
+	}
+	flow, err := capacity.Flow(m, in.Scenario)
+	if err != nil {
+		return nil, exit.Refuse(fmt.Errorf("flow rule: %w", err))
+	}
+	selected := flow
+	if in.Scenario.Rule == capacity.RuleSlots {
+		selected = slots
+		if !slots.Defined {
+			return nil, exit.Refuse(errors.New(slots.Reason + ": --rule flow has no such limit"))
+		}
+	}
+	p := &artifact.Plan{
+		Header: artifact.Header{
+			Schema: artifact.SchemaPlan, RunID: in.RunID, CreatedAt: in.CreatedAt, Tool: in.Tool, Settings: in.Settings,
+			Target: in.QMax.Target, Fingerprint: in.QMax.Fingerprint,
+		},
+		Rule: in.Scenario.Rule, Scenario: in.Scenario,
+		Measured: artifact.PlanMeasured{Measured: m, QMaxFile: in.QMaxFile, QMaxRun: in.QMax.RunID, TTotalFile: in.TTotalFile},
+		Slots:    slots, Flow: flow,
+		Policies: []capacity.Policy{}, Alarms: []capacity.Alarm{},
+		Findings: selected.Findings, Verdict: selected.Verdict,
+	}
+	if in.TTotal != nil {
+		p.Measured.TTotalRun = in.TTotal.RunID
+	}
+	if in.Model.Name != "" {
+		p.Target.Model = in.Model.Name
+	}
+	notes = append(notes, attach(p, selected, in.Model)...)
+	p.Config = config(p, selected)
+	for _, name := range in.Scenario.Accept {
+		if f := selected.Find(name); f == nil || !f.Accepted {
+			notes = append(notes, fmt.Sprintf("--accept %s: there was no such stop to accept", name))
+		}
+	}
+	p.Notes = append([]string{}, notes...)
+	return p, nil
+}
+
+// attach puts the selected rule's policies and alarms into p. A target by URL has no place for them.
+func attach(p *artifact.Plan, selected capacity.Rule, model Model) (notes []string) {
+	if p.Target.URL != "" {
+		return []string{"measured by URL: Application Auto Scaling does not reach it, so there are no policies; the numbers hold"}
+	}
+	endpoint, variant := names(p.Target, model)
+	p.Target.Endpoint, p.Target.Variant = endpoint, variant
+	if p.Rule == capacity.RuleSlots {
+		policies, alarms := capacity.SlotsPolicies(selected, endpoint, variant)
+		p.Policies, p.Alarms = append(p.Policies, policies...), append(p.Alarms, alarms...)
+		if policies == nil {
+			notes = append(notes, "no policies: what the concurrency metric reads at C_scale_max is not known (threshold_units)")
+		}
+	} else {
+		p.Policies = append(p.Policies, capacity.FlowPolicies(selected)...)
+	}
+	if alarm := capacity.ServiceAlarm(p.Measured.Measured, endpoint, variant); alarm != nil {
+		p.Alarms = append(p.Alarms, *alarm)
+	}
+	return notes
+}
+
+// names of the variant: as measured, else as the registry says, else as the registry would by default.
+func names(t artifact.Target, model Model) (endpoint, variant string) {
+	first := func(vs ...string) string {
+		for _, v := range vs {
+			if v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	return first(t.Endpoint, model.Endpoint, "speech-"+t.Model), first(t.Variant, model.Variant, "primary")
+}
+
+func config(p *artifact.Plan, r capacity.Rule) artifact.PlanConfig {
+	c := artifact.PlanConfig{
+		Model: p.Target.Model, InstanceType: p.Fingerprint.InstanceType,
+		MinInstances: r.Min, MaxInstances: r.Max, ScalingTargetValue: r.ScalingTarget, ScaleInThreshold: r.ScaleIn,
+		SLOMS: p.Measured.SLO * 1000, Percentile: p.Measured.Pct, QueueMaxDepth: r.QueueMaxDepth,
+		OutCooldown: r.OutCooldown, InCooldown: r.InCooldown,
+	}
+	if p.Scenario.PeakRPS > 0 {
+		c.PeakRPS = &p.Scenario.PeakRPS
+	}
+	if p.Scenario.TroughRPS > 0 {
+		c.TroughRPS = &p.Scenario.TroughRPS
+	}
+	return c
+}
