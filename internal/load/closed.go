@@ -21,6 +21,7 @@ type Config struct {
 	Grace      time.Duration             // how long after its deadline a request may take to return before it is given up; 0: 5 s
 	Start      time.Time                 // zero of every time in the records; the zero Time: when the loop is made
 	MaxStreams int                       // most requests in flight; 0: 100,000
+	Seq        int                       // of the first request
 	Seed       uint64                    // of the jitter of back-off
 	KeepChunks bool                      // record every chunk of every reply
 
@@ -66,6 +67,7 @@ type recruit struct {
 func NewClosed(cfg Config) *Closed {
 	c := &Closed{up: make(chan struct{}), down: make(chan struct{}), recruits: make(chan []recruit)}
 	c.init(cfg)
+	c.seq.Store(int64(cfg.Seq))
 	return c
 }
 

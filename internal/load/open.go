@@ -78,8 +78,8 @@ type open struct {
 func (o *open) schedule(ctx context.Context, rung int, at []time.Duration) {
 	clock := newAlarm()
 	defer clock.stop()
-	for seq, due := range at {
-		head := sample.New(seq)
+	for i, due := range at {
+		head := sample.New(o.Seq + i)
 		head.Rung, head.Intended = rung, o.sent.Origin+sample.Since(due)
 		if !clock.sleep(ctx, (head.Intended - o.now()).Duration()) {
 			return
