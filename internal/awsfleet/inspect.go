@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 
+	"loadline/internal/artifact"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
 )
@@ -305,10 +306,14 @@ func (v *Variant) fingerprint(ctx context.Context, s *freeze.Variant) error {
 	}
 	c := containers[0]
 	if s.Fingerprint.ImageDigest == "" {
-		s.Fingerprint.ImageDigest = digest(aws.ToString(c.Image))
+		s.Fingerprint.ImageDigest = artifact.ImageDigest(aws.ToString(c.Image))
 	}
-	s.Fingerprint.ContainerEnv = containerEnv(c.Environment)
-	bound, bad := queueBound(c.Environment)
+	env := c.Environment
+	if env == nil { // none is set, which is not the same as not known
+		env = map[string]string{}
+	}
+	s.Fingerprint.ContainerEnv, _ = artifact.ContainerEnv(env)
+	bound, bad := queueBound(env)
 	s.BadBound = bad
 	if bad == "" {
 		s.Fingerprint.QueueBound = &bound
@@ -319,37 +324,17 @@ func (v *Variant) fingerprint(ctx context.Context, s *freeze.Variant) error {
 // deployedDigest is the digest of the image that the variant runs, as the platform resolved it.
 func deployedDigest(pv *sm.ProductionVariantSummary) string {
 	for _, image := range pv.DeployedImages {
-		if d := digest(aws.ToString(image.ResolvedImage)); d != "" {
+		if d := artifact.ImageDigest(aws.ToString(image.ResolvedImage)); d != "" {
 			return d
 		}
 	}
 	return ""
 }
 
-// digest is the hex after "@sha256:" of an image URI, "" where it has a tag only.
-func digest(image string) string {
-	_, d, _ := strings.Cut(image, "@sha256:")
-	return d
-}
-
-// containerEnv is env without what names the deployment and not the software, and without the queue bound.
-func containerEnv(env map[string]string) map[string]string {
-	kept := map[string]string{}
-	for k, val := range env {
-		switch k {
-		case "ENDPOINT_NAME", "VARIANT_NAME", "SM_MODEL_ID", "MAX_QUEUE_DEPTH":
-		default:
-			if !strings.HasPrefix(k, "AWS_") {
-				kept[k] = val
-			}
-		}
-	}
-	return kept
-}
-
-// queueBound is the most requests that the container takes at once, 0 for no bound, and the setting that is no count.
+// queueBound is the most requests that the container takes at once, the smallest of its bounds, 0 for none, and the
+// setting that is no count.
 func queueBound(env map[string]string) (bound int, bad string) {
-	for _, key := range []string{"MAX_QUEUE_DEPTH", "MAX_PENDING_REQUESTS"} {
+	for _, key := range artifact.Bounds {
 		text, ok := env[key]
 		if !ok || text == "" {
 			continue

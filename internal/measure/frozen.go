@@ -43,9 +43,17 @@ func Frozen(ctx context.Context, fleet Fleet, records Records, rec artifact.Free
 		}
 	}()
 	if err := fleet.Freeze(ctx, rec, pin); err != nil {
-		return fmt.Errorf("freeze: %w", err)
+		return interrupted(ctx, fmt.Errorf("freeze: %w", err))
 	}
 	return body(ctx)
+}
+
+// interrupted is err, or the end of ctx where that is behind it.
+func interrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
+		return exit.CannotTell(fmt.Errorf("interrupted: %w", cause))
+	}
+	return err
 }
 
 func restore(ctx context.Context, fleet Fleet, records Records, rec artifact.Freeze) error {

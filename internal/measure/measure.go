@@ -64,6 +64,7 @@ type Config struct {
 	Runs     int
 	Prober   Prober
 	Start    time.Time // zero of the times in the records, with its monotonic reading
+	Seq      int       // of the first request: as many were recorded by the interrupted run
 	Journal  Journal
 	Progress Progress
 
@@ -82,7 +83,7 @@ type Config struct {
 
 // Why a measurement stopped. Each comes wrapped in a text for people.
 var (
-	ErrSpent = errors.New("the cost limit is reached")
+	ErrSpent = errors.New("stopped at the cost limit")
 	ErrAlarm = errors.New("a stop alarm is firing")
 )
 
@@ -104,7 +105,7 @@ func Admit(ctx context.Context, inspect func(context.Context) (freeze.Variant, e
 // QMax measures and returns the record, also when it stopped early: then it is kept incomplete, with the error that says
 // why, and can be resumed.
 func QMax(ctx context.Context, c Config) (*artifact.QMax, error) {
-	m := &run{Config: c, doc: c.Doc, replay: slices.Clone(c.Closed)}
+	m := &run{Config: c, doc: c.Doc, replay: slices.Clone(c.Closed), began: time.Now()}
 	var err error
 	if c.Freeze != nil {
 		m.doc.Frozen = true
@@ -129,53 +130,52 @@ type run struct {
 	doc     *artifact.QMax
 	replay  []ladder.Rung
 	results []ladder.Result // of the passes, the current one last
+	began   time.Time       // of this process's part, for the cost
 	expect  time.Duration   // of the whole
 }
 
 func (m *run) now() sample.Nanos { return sample.Since(time.Since(m.Start)) }
 
 // measure runs every pass while the prober, the alarms and the cost limit are watched.
-func (m *run) measure(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
+func (m *run) measure(whole context.Context) error {
+	ctx, stop := context.WithCancelCause(whole)
+	defer stop(nil)
 	if m.Spend > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, m.Spend, ErrSpent)
+		ctx, cancel = context.WithDeadlineCause(ctx, m.began.Add(m.Spend), ErrSpent)
 		defer cancel()
 	}
 	if m.Alarms != nil {
 		if err := m.quiet(ctx); err != nil {
-			stop(nil)
 			return err
 		}
 	}
 	var group sync.WaitGroup
-	var proberErr error
+	var failed error
 	group.Go(func() {
-		if proberErr = m.Prober.Run(ctx); proberErr != nil {
-			stop(fmt.Errorf("load generator: %w", proberErr))
+		if err := m.Prober.Run(ctx); err != nil {
+			failed = exit.CannotTell(fmt.Errorf("load generator: %w", err))
+			stop(failed)
 		}
 	})
 	if m.Alarms != nil {
 		group.Go(func() { m.watchAlarms(ctx, stop) })
 	}
 	err := m.passes(ctx)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	stop(nil)
 	group.Wait()
 	switch {
 	case errors.Is(err, ErrAlarm):
-		err = exit.Refuse(err)
+		return exit.Refuse(err)
 	case errors.Is(err, ErrSpent):
-		err = exit.CannotTell(fmt.Errorf("%w after %s of instance time", err, m.Spend.Round(time.Second)))
-	case errors.Is(err, context.Canceled):
-		err = exit.CannotTell(fmt.Errorf("interrupted: %w", err))
+		return exit.CannotTell(err)
+	case err != nil:
+		return interrupted(whole, err)
 	}
-	if err == nil && proberErr != nil {
-		err = exit.CannotTell(fmt.Errorf("load generator: %w", proberErr))
-	}
-	return err
+	return failed
 }
 
 func (m *run) passes(ctx context.Context) error {
@@ -222,7 +222,10 @@ func (m *run) probe(ctx context.Context, s ladder.Searcher, pass int, p ladder.P
 		return err
 	}
 	var requests []sample.Request
-	keep := func(r sample.Request) { requests = append(requests, r) }
+	keep := func(r sample.Request) {
+		r.Seq += m.Seq
+		requests = append(requests, r)
+	}
 	if p.Idle > 0 && len(m.doc.Rungs) > 0 {
 		if err := m.idle(ctx, p.Idle, keep); err != nil {
 			return err
@@ -319,7 +322,7 @@ func (m *run) affords(p ladder.Probe) error {
 	if m.Spend == 0 || p.Hold == 0 {
 		return nil // an adaptive probe usually ends long before its limit; the deadline of the whole bounds it
 	}
-	if spent := m.now().Duration(); spent+p.Idle+p.Hold > m.Spend {
+	if spent := time.Since(m.began); spent+p.Idle+p.Hold > m.Spend {
 		return fmt.Errorf("%w: the next rung (%d in flight, %s) would go beyond it", ErrSpent, p.N, p.Idle+p.Hold)
 	}
 	return nil
