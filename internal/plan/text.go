@@ -43,7 +43,7 @@ func (t *text) head(format string, a ...any) {
 func (t *text) wrap(lead, format string, a ...any) {
 	indent := utf8.RuneCountInString(lead)
 	line, empty := lead, true
-	for _, word := range strings.Fields(fmt.Sprintf(format, a...)) {
+	for _, word := range words(fmt.Sprintf(format, a...), width-indent) {
 		switch {
 		case empty:
 			line += word
@@ -56,6 +56,19 @@ func (t *text) wrap(lead, format string, a ...any) {
 		empty = false
 	}
 	t.line("%s", line)
+}
+
+// words are those of s, one that no line has room for cut in pieces.
+func words(s string, room int) []string {
+	var ws []string
+	for _, w := range strings.Fields(s) {
+		r := []rune(w)
+		for ; len(r) > room; r = r[room:] {
+			ws = append(ws, string(r[:room]))
+		}
+		ws = append(ws, string(r))
+	}
+	return ws
 }
 
 // item is a named value, wrapped under its own column.
@@ -77,8 +90,8 @@ func (t *text) measured(p *artifact.Plan) {
 		t.item("c_s²", "%.4f (%s)", *m.CS2, m.CS2Src)
 	}
 	t.item("objective", "p%g within %g ms", m.Pct, m.SLO*1000)
-	t.item("T of slots", "%s", spanned(p.Slots.Lag, m.Lag))
-	t.item("T of flow", "%s", spanned(p.Flow.Lag, m.Lag))
+	t.item("T, 10 s signal", "%s", spanned(m.Lag))
+	t.item("T, 60 s signal", "%s", spanned(p.Flow.Lag))
 	if m.PricePerHour != nil {
 		t.item("price", "$%g an hour and instance (%s)", *m.PricePerHour, m.PriceSource)
 	} else {
@@ -290,12 +303,9 @@ func lower(m artifact.PlanMeasured) string {
 	return ""
 }
 
-// spanned shows T with its parts; base is what the scale-out file, or the operator, said.
-func spanned(l, base capacity.Lag) string {
-	if l.T == 0 {
-		return "-"
-	}
-	if base.Assumed {
+// spanned is T with its parts.
+func spanned(l capacity.Lag) string {
+	if l.Assumed {
 		return fmt.Sprintf("%.1f s (%s)", l.T, l.Source)
 	}
 	return fmt.Sprintf("%.1f s = %.1f s provisioning + %.1f s detection (%s)", l.T, l.Provision, l.Detection, l.Source)
