@@ -327,3 +327,6 @@ func number(x float64) string {
 	}
 	return fmt.Sprintf("%.3g", x)
 }
+
+// Stoppable are the findings that can stop a plan, and so be accepted.
+var Stoppable = []string{"slo_budget", "invocation_ceiling", "fleet_throughput"}
