@@ -112,6 +112,9 @@ func scalar(v any) (string, error) {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	case string:
+		if !utf8.ValidString(v) {
+			return "", fmt.Errorf("%q is not UTF-8", v)
+		}
 		var n yaml.Node
 		if plainText.MatchString(v) && yaml.Unmarshal([]byte(v), &n) == nil && n.Content[0].ShortTag() == "!!str" {
 			return v, nil

@@ -207,6 +207,7 @@ func TestEditRefused(t *testing.T) {
 		{"not finite", minimal, "a", map[string]any{"peak_rps": -1.0}, "requests a second above 0"},
 		{"in braces", "models: [{model_name: a, instance_type: ml.g5.xlarge, ttfab_slo_ms: 3}]", "a", map[string]any{"max_instances": 2}, "written in braces"},
 		{"over two lines", minimal + "    plan: \"a\n      b\"\n", "a", map[string]any{"plan": "c"}, "write it on one line"},
+		{"not UTF-8", minimal, "a", map[string]any{"plan": "a\xfdb"}, "not UTF-8"},
 		{"a type that cannot be written", minimal, "a", map[string]any{"plan": []int{1}}, "type []int"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
