@@ -76,7 +76,7 @@ type Gate struct {
 	held     time.Duration // sum of finished holds
 	holds    int64
 	recent   time.Duration // exponentially weighted mean hold
-	running  time.Duration // minus the sum of (start of hold - epoch) of those executing: see Busy
+	running  time.Duration // sum of (epoch - start of hold) over those executing
 	epoch    time.Time
 	hasEpoch bool
 }

@@ -13,6 +13,9 @@ import (
 
 // route answers every path: /ping, /invocations, and JSON errors elsewhere.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	// Until a body was read whole the deadline stays, whatever the answer: net/http reads on to discard the rest, for as
+	// long as the sender likes.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.BodyWait)) // an in-memory writer has none
 	switch r.URL.Path {
 	case "/ping":
 		s.ping(w, r)
@@ -102,10 +105,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (ask, error) {
 	if r.ContentLength > s.cfg.MaxBody {
 		return ask{}, tooLarge("the body has %d bytes, more than the %d this server reads", r.ContentLength, s.cfg.MaxBody)
 	}
-	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Now().Add(s.cfg.BodyWait)) // an in-memory writer has none
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.MaxBody))
-	_ = out.SetReadDeadline(time.Time{})
 	if err != nil {
 		var big *http.MaxBytesError
 		if errors.As(err, &big) {
@@ -114,6 +114,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (ask, error) {
 		w.Header().Set("Connection", "close")
 		return ask{}, invalid("body", "the body did not arrive whole: %d bytes came", len(raw))
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return parse(raw, s.info.Rate)
 }
 
