@@ -1,0 +1,428 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"loadline/internal/metric"
+)
+
+// cloudwatch is metrics; there are no alarms yet.
+var cloudwatch = service{"GraniteServiceVersion20100801", map[string]operation{
+	"GetMetricStatistics": op((*Local).getMetricStatistics),
+	"GetMetricData":       op((*Local).getMetricData),
+	"PutMetricData":       op((*Local).putMetricData),
+	"DescribeAlarms":      op((*Local).describeAlarms),
+}}
+
+// CloudWatch's limits.
+const (
+	mostDatapoints  = 1440 // of one GetMetricStatistics
+	mostPageData    = 100_800
+	mostQueries     = 500
+	mostPutData     = 1000
+	mostValues      = 150
+	mostDimensions  = 30
+	oldestPut       = 14 * 24 * time.Hour
+	furthestPut     = 2 * time.Hour
+	highResolution  = 1
+	plainResolution = 60
+)
+
+type dimension struct{ Name, Value string }
+
+func key(namespace, name string, dims []dimension) metric.Key {
+	ds := make([]metric.Dimension, len(dims))
+	for i, d := range dims {
+		ds[i] = metric.Dimension(d)
+	}
+	return metric.Key{Namespace: namespace, Name: name, Dims: metric.JoinDims(ds)}
+}
+
+// read is the published periods of a metric.
+func (l *Local) read(k metric.Key, unit *string, start, end time.Time, period int) (buckets []metric.Bucket, had string) {
+	now := l.now()
+	l.mu.Lock()
+	l.publish(now)
+	l.mu.Unlock()
+	s := l.metrics.Find(k)
+	if s == nil || unit != nil && *unit != s.Unit() {
+		return nil, ""
+	}
+	return s.Read(start, end, time.Duration(period)*time.Second, now), s.Unit()
+}
+
+// checkRange checks what every reading needs.
+func checkRange(start, end *stamp, period *int) error {
+	switch {
+	case start == nil:
+		return refuse(missingParameter, "The parameter StartTime is required.")
+	case end == nil:
+		return refuse(missingParameter, "The parameter EndTime is required.")
+	case period == nil:
+		return refuse(missingParameter, "The parameter Period is required.")
+	case !start.Before(end.Time):
+		return refuse(invalidValue, "The parameter StartTime must be less than the parameter EndTime.")
+	}
+	return checkPeriod(*period)
+}
+
+func checkPeriod(p int) error {
+	if slices.Contains([]int{1, 5, 10, 20, 30}, p) || p >= 60 && p%60 == 0 && p <= 86400 {
+		return nil
+	}
+	return refuse(invalidValue, "The value %d for parameter Period is invalid: it must be 1, 5, 10, 20, 30 or a multiple of 60, at most 86400.", p)
+}
+
+type getStatisticsIn struct {
+	Namespace, MetricName, Unit    *string
+	Dimensions                     []dimension
+	StartTime, EndTime             *stamp
+	Period                         *int
+	Statistics, ExtendedStatistics []string
+}
+
+type getStatisticsOut struct {
+	Label      string
+	Datapoints []datapoint
+}
+
+type datapoint struct {
+	Timestamp          stamp
+	SampleCount        *float64           `json:",omitempty"`
+	Average            *float64           `json:",omitempty"`
+	Sum                *float64           `json:",omitempty"`
+	Minimum            *float64           `json:",omitempty"`
+	Maximum            *float64           `json:",omitempty"`
+	Unit               string             `json:",omitempty"`
+	ExtendedStatistics map[string]float64 `json:",omitempty"`
+}
+
+func (l *Local) getMetricStatistics(_ context.Context, in *getStatisticsIn) (*getStatisticsOut, error) {
+	switch {
+	case deref(in.Namespace, "") == "":
+		return nil, refuse(missingParameter, "The parameter Namespace is required.")
+	case deref(in.MetricName, "") == "":
+		return nil, refuse(missingParameter, "The parameter MetricName is required.")
+	}
+	if err := checkRange(in.StartTime, in.EndTime, in.Period); err != nil {
+		return nil, err
+	}
+	switch n := int(in.EndTime.Sub(in.StartTime.Time).Seconds()) / *in.Period; {
+	case n > mostDatapoints:
+		return nil, refuse(invalidCombination, "You have requested up to %d datapoints, which exceeds the limit of 1,440. You may reduce the datapoints requested by increasing Period, or decreasing the time range.", n)
+	case len(in.Statistics) == 0 && len(in.ExtendedStatistics) == 0:
+		return nil, refuse(missingParameter, "Must specify either Statistics or ExtendedStatistics.")
+	case len(in.Statistics) > 0 && len(in.ExtendedStatistics) > 0:
+		return nil, refuse(invalidCombination, "Statistics and ExtendedStatistics cannot be given together.")
+	}
+	for _, s := range in.Statistics {
+		if simple[s] == nil {
+			return nil, refuse(invalidValue, "The value %s for parameter Statistics is invalid: it must be SampleCount, Average, Sum, Minimum or Maximum.", s)
+		}
+	}
+	for _, s := range in.ExtendedStatistics {
+		if _, ok := percentile(s); !ok {
+			return nil, refuse(invalidValue, "The value %s for parameter ExtendedStatistics is invalid: percentiles p0 to p100 are part of this local account.", s)
+		}
+	}
+	out := &getStatisticsOut{Label: *in.MetricName, Datapoints: []datapoint{}}
+	buckets, unit := l.read(key(*in.Namespace, *in.MetricName, in.Dimensions), in.Unit, in.StartTime.Time, in.EndTime.Time, *in.Period)
+	for i := range buckets {
+		d := datapoint{Timestamp: stamp{buckets[i].Start}, Unit: unit}
+		for _, s := range in.Statistics {
+			v := simple[s](&buckets[i].Set)
+			*map[string]**float64{"SampleCount": &d.SampleCount, "Average": &d.Average, "Sum": &d.Sum, "Minimum": &d.Minimum, "Maximum": &d.Maximum}[s] = &v
+		}
+		for _, s := range in.ExtendedStatistics {
+			p, _ := percentile(s)
+			if v, ok := buckets[i].Percentile(p); ok {
+				if d.ExtendedStatistics == nil {
+					d.ExtendedStatistics = map[string]float64{}
+				}
+				d.ExtendedStatistics[s] = v
+			}
+		}
+		if len(in.Statistics) > 0 || d.ExtendedStatistics != nil {
+			out.Datapoints = append(out.Datapoints, d)
+		}
+	}
+	// AWS returns them in no order; a reader that takes the first for the oldest is to see it here.
+	half := len(out.Datapoints) / 2
+	out.Datapoints = append(out.Datapoints[half:], out.Datapoints[:half]...)
+	return out, nil
+}
+
+// simple is the statistics by their names.
+var simple = map[string]func(*metric.Set) float64{
+	"SampleCount": func(s *metric.Set) float64 { return s.Count },
+	"Average":     (*metric.Set).Average,
+	"Sum":         func(s *metric.Set) float64 { return s.Sum },
+	"Minimum":     func(s *metric.Set) float64 { return s.Min },
+	"Maximum":     func(s *metric.Set) float64 { return s.Max },
+}
+
+// percentile is p of "p95" or "p99.9".
+func percentile(s string) (float64, bool) {
+	digits, ok := strings.CutPrefix(s, "p")
+	p, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(p >= 0 && p <= 100) || strings.ContainsAny(digits, "+-eExX_") {
+		return 0, false
+	}
+	return p, true
+}
+
+type getDataIn struct {
+	MetricDataQueries  []dataQuery
+	StartTime, EndTime *stamp
+	NextToken          *string
+	ScanBy             *string
+	MaxDatapoints      *int
+}
+
+type dataQuery struct {
+	Id, Expression, Label *string
+	ReturnData            *bool
+	MetricStat            *struct {
+		Metric struct {
+			Namespace, MetricName *string
+			Dimensions            []dimension
+		}
+		Period     *int
+		Stat, Unit *string
+	}
+}
+
+type getDataOut struct {
+	MetricDataResults []dataResult
+	NextToken         string `json:",omitempty"`
+}
+
+type dataResult struct {
+	Id         string
+	Label      string
+	Timestamps []stamp
+	Values     []float64
+	StatusCode string
+}
+
+func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, error) {
+	if len(in.MetricDataQueries) == 0 || len(in.MetricDataQueries) > mostQueries {
+		return nil, refuse(validationError, "The collection MetricDataQueries must have between 1 and %d members, it has %d.", mostQueries, len(in.MetricDataQueries))
+	}
+	limit := deref(in.MaxDatapoints, mostPageData)
+	if limit < 1 || limit > mostPageData {
+		return nil, refuse(validationError, "The value %d for parameter MaxDatapoints is invalid: it must be between 1 and %d.", limit, mostPageData)
+	}
+	skip := 0
+	if in.NextToken != nil {
+		var err error
+		if skip, err = strconv.Atoi(strings.TrimPrefix(*in.NextToken, "after-")); err != nil || skip < 0 {
+			return nil, refuse(cloudwatchNextToken, "The token %q is not valid.", *in.NextToken)
+		}
+	}
+	ids := map[string]bool{}
+	out := &getDataOut{MetricDataResults: []dataResult{}}
+	seen, given := 0, 0 // datapoints of all pages, and of this one
+	for _, q := range in.MetricDataQueries {
+		if err := checkQuery(&q, in, ids); err != nil {
+			return nil, err
+		}
+		if !deref(q.ReturnData, true) {
+			continue
+		}
+		m := q.MetricStat
+		buckets, _ := l.read(key(*m.Metric.Namespace, *m.Metric.MetricName, m.Metric.Dimensions), m.Unit, in.StartTime.Time, in.EndTime.Time, *m.Period)
+		if deref(in.ScanBy, "TimestampDescending") == "TimestampDescending" {
+			slices.Reverse(buckets)
+		}
+		res := dataResult{*q.Id, deref(q.Label, *m.Metric.MetricName), []stamp{}, []float64{}, "Complete"}
+		for i := range buckets {
+			v, ok := value(&buckets[i].Set, *m.Stat)
+			if !ok {
+				continue
+			}
+			if seen++; seen <= skip {
+				continue
+			}
+			if given == limit {
+				res.StatusCode, out.NextToken = "PartialData", fmt.Sprintf("after-%d", skip+given)
+				break
+			}
+			given++
+			res.Timestamps, res.Values = append(res.Timestamps, stamp{buckets[i].Start}), append(res.Values, v)
+		}
+		out.MetricDataResults = append(out.MetricDataResults, res)
+	}
+	return out, nil
+}
+
+func checkQuery(q *dataQuery, in *getDataIn, ids map[string]bool) error {
+	id := deref(q.Id, "")
+	if id == "" || id[0] < 'a' || id[0] > 'z' || ids[id] {
+		return refuse(validationError, "The value %q for parameter Id is invalid: each query needs its own, starting with a lower-case letter.", id)
+	}
+	ids[id] = true
+	m := q.MetricStat
+	switch {
+	case q.Expression != nil:
+		return refuse(validationError, "Error in expression %q: metric math is not part of this local account.", id)
+	case m == nil:
+		return refuse(validationError, "The query %q needs a MetricStat.", id)
+	case deref(m.Metric.Namespace, "") == "" || deref(m.Metric.MetricName, "") == "":
+		return refuse(validationError, "The query %q needs a Namespace and a MetricName.", id)
+	case m.Period == nil || in.StartTime == nil || in.EndTime == nil:
+		return refuse(validationError, "The query %q needs a Period, StartTime and EndTime.", id)
+	case !in.StartTime.Before(in.EndTime.Time):
+		return refuse(validationError, "The parameter StartTime must be less than the parameter EndTime.")
+	}
+	if err := checkPeriod(*m.Period); err != nil {
+		return refuse(validationError, "%s", err.(*fault).message)
+	}
+	stat := deref(m.Stat, "")
+	if _, ok := percentile(stat); !ok && simple[stat] == nil {
+		return refuse(validationError, "The value %q for parameter Stat is invalid: SampleCount, Average, Sum, Minimum, Maximum and percentiles are part of this local account.", stat)
+	}
+	return nil
+}
+
+func value(s *metric.Set, stat string) (float64, bool) {
+	if f := simple[stat]; f != nil {
+		return f(s), true
+	}
+	p, _ := percentile(stat)
+	return s.Percentile(p)
+}
+
+type putDataIn struct {
+	Namespace  *string
+	MetricData []datum
+}
+
+type datum struct {
+	MetricName        *string
+	Dimensions        []dimension
+	Timestamp         *stamp
+	Value             *float64
+	Values, Counts    []float64
+	StatisticValues   *struct{ SampleCount, Sum, Minimum, Maximum float64 }
+	Unit              *string
+	StorageResolution *int
+}
+
+// putMetricData stores custom metrics; they can be read at once. All of a call is stored or, with an error, nothing.
+func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*nothing, error) {
+	namespace := deref(in.Namespace, "")
+	switch {
+	case namespace == "":
+		return nil, refuse(missingParameter, "The parameter Namespace is required.")
+	case strings.HasPrefix(namespace, "AWS/"):
+		return nil, refuse(invalidValue, "The value AWS/ for parameter Namespace is invalid.")
+	case len(in.MetricData) == 0:
+		return nil, refuse(missingParameter, "The parameter MetricData is required.")
+	case len(in.MetricData) > mostPutData:
+		return nil, refuse(invalidValue, "The collection MetricData must not have a size greater than %d.", mostPutData)
+	}
+	now := l.now()
+	for i := range in.MetricData {
+		if err := in.MetricData[i].check(fmt.Sprintf("MetricData.member.%d", i+1), now); err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range in.MetricData {
+		resolution := time.Duration(deref(d.StorageResolution, plainResolution)) * time.Second
+		s, err := l.metrics.Series(key(namespace, *d.MetricName, d.Dimensions),
+			metric.Spec{Unit: deref(d.Unit, "None"), Resolution: resolution, Published: metric.AtOnce})
+		if err != nil {
+			return nil, refuse(cloudwatchLimit, "%v", err)
+		}
+		s.Refine(resolution)
+		at := now
+		if d.Timestamp != nil {
+			at = d.Timestamp.Time
+		}
+		switch {
+		case d.Value != nil:
+			s.Observe(at, *d.Value, 1)
+		case d.StatisticValues != nil:
+			v := d.StatisticValues
+			s.Totals(at, v.SampleCount, v.Sum, v.Minimum, v.Maximum)
+		}
+		for i, v := range d.Values {
+			n := 1.0
+			if d.Counts != nil {
+				n = d.Counts[i]
+			}
+			s.Observe(at, v, n)
+		}
+	}
+	return &nothing{}, nil
+}
+
+func (d *datum) check(where string, now time.Time) error {
+	ways := 0
+	for _, is := range []bool{d.Value != nil, d.Values != nil, d.StatisticValues != nil} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case deref(d.MetricName, "") == "":
+		return refuse(missingParameter, "The parameter %s.MetricName is required.", where)
+	case ways == 0:
+		return refuse(missingParameter, "At least one of the parameters %s.Value, Values and StatisticValues is required.", where)
+	case ways > 1:
+		return refuse(invalidCombination, "Only one of the parameters %s.Value, Values and StatisticValues can be given.", where)
+	case len(d.Dimensions) > mostDimensions:
+		return refuse(invalidValue, "The collection %s.Dimensions must not have a size greater than %d.", where, mostDimensions)
+	case len(d.Values) > mostValues:
+		return refuse(invalidValue, "The collection %s.Values must not have a size greater than %d.", where, mostValues)
+	case d.Counts != nil && len(d.Counts) != len(d.Values):
+		return refuse(invalidCombination, "The parameters %s.Values and %s.Counts must have the same size.", where, where)
+	}
+	if r := deref(d.StorageResolution, plainResolution); r != highResolution && r != plainResolution {
+		return refuse(invalidValue, "The value %d for parameter %s.StorageResolution is invalid: it must be 1 or 60.", r, where)
+	}
+	if t := d.Timestamp; t != nil && (t.Before(now.Add(-oldestPut)) || t.After(now.Add(furthestPut))) {
+		return refuse(invalidValue, "The parameter %s.Timestamp must be between two weeks in the past and two hours in the future.", where)
+	}
+	for _, dim := range d.Dimensions {
+		if dim.Name == "" || dim.Value == "" {
+			return refuse(invalidValue, "The parameter %s.Dimensions has a dimension without a name or a value.", where)
+		}
+	}
+	values := slices.Concat(d.Values, d.Counts)
+	if d.Value != nil {
+		values = append(values, *d.Value)
+	}
+	if v := d.StatisticValues; v != nil {
+		values = append(values, v.SampleCount, v.Sum, v.Minimum, v.Maximum)
+		if cmp.Compare(v.SampleCount, 0) <= 0 || v.Minimum > v.Maximum {
+			return refuse(invalidValue, "The parameter %s.StatisticValues has no samples, or a minimum above its maximum.", where)
+		}
+	}
+	for _, v := range values {
+		if math.IsNaN(v) || math.Abs(v) > math.Ldexp(1, 360) {
+			return refuse(invalidValue, "The value %v for parameter %s.Value is invalid.", v, where)
+		}
+	}
+	for _, n := range d.Counts {
+		if n <= 0 {
+			return refuse(invalidValue, "The parameter %s.Counts has a count that is not positive.", where)
+		}
+	}
+	return nil
+}
+
+type alarmsOut struct{ MetricAlarms, CompositeAlarms []nothing }
+
+// describeAlarms knows of none: they cannot be put here.
+func (l *Local) describeAlarms(context.Context, *nothing) (*alarmsOut, error) {
+	return &alarmsOut{[]nothing{}, []nothing{}}, nil
+}

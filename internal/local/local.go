@@ -1,0 +1,270 @@
+// Package local is a SageMaker account on loopback: the AWS wire protocols over package fleet's endpoints, with real HTTP
+// servers behind them as instances, and their metrics published as CloudWatch publishes them.
+//
+// It decides how a request finds an instance, what it is answered and what is counted; what an endpoint goes through is
+// fleet's, what a period of a metric holds is metric's, and what runs inside an instance is the Starter's.
+//
+//	l, err := local.New(local.Config{Addr: "127.0.0.1:0", Start: start, Endpoints: []local.Endpoint{e}})
+//	fmt.Println(l.URL())
+//	err = l.Run(ctx) // serves until ctx ends, and leaves nothing running
+//
+// One file a service: sagemaker.go, runtime.go, autoscaling.go, cloudwatch.go, sts.go. The wire (wire.go, cbor.go,
+// events.go) knows nothing of state; the state (platform.go, route.go, meter.go) knows nothing of the wire; the time
+// comes from Config.Now.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"loadline/internal/fleet"
+	"loadline/internal/metric"
+)
+
+// Routing is how a variant's requests are spread over its instances.
+type Routing string
+
+// The routing strategies, in SageMaker's words.
+const (
+	Random           Routing = "RANDOM"
+	LeastOutstanding Routing = "LEAST_OUTSTANDING_REQUESTS"
+)
+
+// Model is a SageMaker model: one container.
+type Model struct {
+	Name  string
+	Image string            // URI with a digest
+	Env   map[string]string // of the container
+}
+
+// Variant is a production variant and what it runs.
+type Variant struct {
+	Name         string
+	Model        Model
+	InstanceType string
+	Instances    int     // at the start
+	Weight       float64 // 0: 1
+	Routing      Routing // "": Random
+	Stages       fleet.Stages
+	// Min and Max register a scalable target with these bounds; both 0: none.
+	Min, Max int
+}
+
+// Endpoint that is there from the start, in service at once. Its configuration is named after it, with -config.
+type Endpoint struct {
+	Name     string
+	Variants []Variant
+}
+
+// Spec is what an instance is to run.
+type Spec struct {
+	ID       string // i-0…
+	Endpoint string
+	Variant  string
+	Model    Model
+	Type     string // instance type
+	Seed     uint64 // its own
+}
+
+// Usage of an instance: what it used since its start in seconds, and the share of its memory in use now in percent.
+type Usage struct {
+	CPU, GPU          float64
+	Memory, GPUMemory float64
+}
+
+// Instance is one running container with the SageMaker contract: /ping and /invocations.
+type Instance interface {
+	Addr() string // host:port on loopback
+	Usage() Usage
+	// Stop is SIGTERM, and SIGKILL when ctx ends. It returns once nothing of the instance runs any more.
+	Stop(ctx context.Context) error
+}
+
+// Starter starts an instance. It returns as soon as the process is there; readiness is asked of /ping.
+type Starter func(ctx context.Context, s Spec) (Instance, error)
+
+// Config of the account.
+type Config struct {
+	Addr      string // loopback host:port; port 0: the kernel's choice
+	Region    string // "": us-east-1
+	Account   string // "": 000000000000
+	Endpoints []Endpoint
+	Start     Starter
+	Quota     int           // instances of one type; 0: 100
+	Published time.Duration // after the end of a period its platform metrics can be read
+	Seed      uint64
+	Log       io.Writer        // nil: nothing is logged
+	Now       func() time.Time // nil: time.Now
+
+	// LoseTokens makes paged listings of scalable targets end early without a token, as AWS's has been seen to do: what
+	// is not on such a page is not therefore absent.
+	LoseTokens bool
+}
+
+// DefaultQuota is enough for a demonstration and little enough for one machine.
+const DefaultQuota = 100
+
+// The platform's limits.
+const (
+	unaryLimit  = 60 * time.Second // of a whole reply, and of a stream's headers
+	streamLimit = 8 * time.Minute  // of a streamed reply
+	stopGrace   = 30 * time.Second // from SIGTERM to SIGKILL
+	exitGrace   = 2 * time.Second  // for what is in flight when Run's context ends
+)
+
+// Local is the account. Make it with New.
+type Local struct {
+	cfg      Config
+	now      func() time.Time
+	log      *log.Logger
+	listener net.Listener
+	client   *http.Client // to the instances
+	metrics  *metric.Store
+	unknown  sync.Map // operations that were asked for and are not here
+	ready    chan struct{}
+	kick     chan struct{} // wakes the clock: something is due at another time
+
+	run    context.Context // Run's
+	work   sync.WaitGroup  // what was started on its behalf
+	inside sync.WaitGroup  // requests
+	door   sync.RWMutex    // guards shut
+	shut   bool            // no request is let in any more
+	routes atomic.Pointer[map[string]*route]
+
+	mu        sync.Mutex // guards all below
+	rng       *rand.Rand
+	endpoints map[string]*endpoint
+	configs   map[string]*endpointConfig
+	models    map[string]*model
+	targets   map[string]*target
+	tags      map[string]map[string]string // by ARN
+	minute    time.Time                    // metrics of a minute are published up to here
+	ended     bool                         // nothing is started any more
+}
+
+// New listens, and starts nothing: Run does. It refuses an address that is not loopback.
+func New(cfg Config) (*Local, error) {
+	for _, d := range []struct {
+		v *string
+		d string
+	}{{&cfg.Region, "us-east-1"}, {&cfg.Account, "000000000000"}, {&cfg.Addr, "127.0.0.1:0"}} {
+		if *d.v == "" {
+			*d.v = d.d
+		}
+	}
+	if cfg.Quota == 0 {
+		cfg.Quota = DefaultQuota
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	if cfg.Start == nil && len(cfg.Endpoints) > 0 {
+		return nil, errors.New("an endpoint needs a way to start its instances")
+	}
+	if err := loopback(cfg.Addr); err != nil {
+		return nil, err
+	}
+	l := &Local{
+		cfg: cfg, now: cfg.Now, log: log.New(cfg.Log, "", 0), metrics: metric.NewStore(),
+		ready: make(chan struct{}), kick: make(chan struct{}, 1),
+		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
+		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
+		targets: map[string]*target{}, tags: map[string]map[string]string{},
+	}
+	l.routes.Store(&map[string]*route{})
+	l.client = &http.Client{Transport: &http.Transport{
+		// The platform keeps its connections to an instance; a limit here would queue where nobody sees it.
+		MaxIdleConnsPerHost: 8192, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true, ResponseHeaderTimeout: unaryLimit,
+		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+	}}
+	ln, err := net.Listen("tcp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
+	}
+	l.listener = ln
+	return l, nil
+}
+
+func loopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("address %q: %w: give host:port, such as 127.0.0.1:8080", addr, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("address %q is not loopback: nothing here asks who is calling, so only 127.0.0.0/8, [::1] and localhost are served", addr)
+	}
+	return nil
+}
+
+// URL is where it listens.
+func (l *Local) URL() string { return "http://" + l.listener.Addr().String() }
+
+// Ready is closed once every endpoint of the configuration is in service.
+func (l *Local) Ready() <-chan struct{} { return l.ready }
+
+// Run starts the endpoints and serves until ctx ends; then it lets what is in flight end for two seconds, stops every
+// instance and returns nil. It returns an error when an endpoint could not come into service.
+func (l *Local) Run(ctx context.Context) error {
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	l.run = inner
+	server := &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: l.log}
+	served := make(chan error, 1)
+	failed := make(chan error, 1)
+	l.work.Go(func() { served <- server.Serve(l.listener) })
+	l.work.Go(func() { l.clock(inner) })
+	l.work.Go(func() { failed <- l.boot(inner) })
+
+	var err error
+	for booted := false; ; {
+		select {
+		case err = <-failed:
+			if err == nil && !booted {
+				booted = true
+				close(l.ready)
+				continue
+			}
+		case err = <-served:
+			err = fmt.Errorf("serve: %w", err)
+		case <-ctx.Done():
+		}
+		break
+	}
+	grace, cancel := context.WithTimeout(inner, exitGrace)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		server.Close()
+	}
+	l.door.Lock()
+	l.shut = true
+	l.door.Unlock()
+	stop()
+	l.stopAll()
+	l.work.Wait()
+	l.inside.Wait() // their instances are gone, so they end
+	l.client.CloseIdleConnections()
+	return err
+}
+
+// enter counts a request in; false once Run has ended.
+func (l *Local) enter() bool {
+	l.door.RLock()
+	defer l.door.RUnlock()
+	if !l.shut {
+		l.inside.Add(1)
+	}
+	return !l.shut
+}

@@ -1,0 +1,136 @@
+package local
+
+import (
+	"slices"
+	"time"
+
+	"loadline/internal/metric"
+)
+
+// The periods in which SageMaker publishes.
+const (
+	concurrencyPeriod = 10 * time.Second
+	meterPeriod       = time.Minute
+)
+
+// meter is the metrics of one variant. Those of AWS/SageMaker count a request when it ends, so that its latency, its
+// error and itself fall into the same period; an aborted one counts as an invocation and has no latency.
+type meter struct {
+	concurrency *metric.Series // per instance: min, max and mean over them
+
+	invocations, perInstance          *metric.Series
+	errors4XX, errors5XX, modelErrors *metric.Series
+	modelLatency, overhead            *metric.Series // microseconds, to the last byte
+	cpu, memory, gpu, gpuMemory       *metric.Series // percent, cores and GPUs summed
+}
+
+const (
+	invocationNamespace = "AWS/SageMaker"
+	instanceNamespace   = "/aws/sagemaker/Endpoints"
+)
+
+func (l *Local) newMeter(endpoint, variant string) (*meter, error) {
+	dims := metric.JoinDims([]metric.Dimension{{Name: "EndpointName", Value: endpoint}, {Name: "VariantName", Value: variant}})
+	m := &meter{}
+	for _, s := range []struct {
+		at              **metric.Series
+		namespace, name string
+		unit            string
+		period          time.Duration
+	}{
+		{&m.concurrency, invocationNamespace, "ConcurrentRequestsPerModel", "None", concurrencyPeriod},
+		{&m.invocations, invocationNamespace, "Invocations", "None", meterPeriod},
+		{&m.perInstance, invocationNamespace, "InvocationsPerInstance", "None", meterPeriod},
+		{&m.errors4XX, invocationNamespace, "Invocation4XXErrors", "None", meterPeriod},
+		{&m.errors5XX, invocationNamespace, "Invocation5XXErrors", "None", meterPeriod},
+		{&m.modelErrors, invocationNamespace, "InvocationModelErrors", "None", meterPeriod},
+		{&m.modelLatency, invocationNamespace, "ModelLatency", "Microseconds", meterPeriod},
+		{&m.overhead, invocationNamespace, "OverheadLatency", "Microseconds", meterPeriod},
+		{&m.cpu, instanceNamespace, "CPUUtilization", "Percent", meterPeriod},
+		{&m.memory, instanceNamespace, "MemoryUtilization", "Percent", meterPeriod},
+		{&m.gpu, instanceNamespace, "GPUUtilization", "Percent", meterPeriod},
+		{&m.gpuMemory, instanceNamespace, "GPUMemoryUtilization", "Percent", meterPeriod},
+	} {
+		var err error
+		*s.at, err = l.metrics.Series(metric.Key{Namespace: s.namespace, Name: s.name, Dims: dims},
+			metric.Spec{Unit: s.unit, Resolution: s.period, Published: l.cfg.Published})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// count is one invocation that ended at now.
+type count struct {
+	instances int           // that took traffic when it came
+	status    int           // of the container; 0: it gave no whole answer
+	whole     bool          // its reply was relayed to the end, and the latencies count
+	aborted   bool          // the caller left: not the model's fault
+	model     time.Duration // from the request's way into the container to the last byte out of it
+	overhead  time.Duration // the rest of the time here
+}
+
+func (m *meter) count(now time.Time, c count) {
+	flag := func(s *metric.Series, is bool) {
+		v := 0.0
+		if is {
+			v = 1
+		}
+		s.Observe(now, v, 1)
+	}
+	flag(m.invocations, true)
+	if c.instances > 0 {
+		m.perInstance.Observe(now, 1/float64(c.instances), 1)
+	}
+	flag(m.errors4XX, c.status/100 == 4)
+	flag(m.errors5XX, c.status/100 == 5)
+	flag(m.modelErrors, !c.aborted && c.status/100 != 2)
+	if c.whole {
+		m.modelLatency.Observe(now, float64(c.model.Microseconds()), 1)
+		m.overhead.Observe(now, float64(c.overhead.Microseconds()), 1)
+	}
+}
+
+// publish closes the periods that have ended by now: what is known by its level or by its use up to then, and the zeros
+// of a variant that nobody called. l.mu is held.
+func (l *Local) publish(now time.Time) {
+	minute := now.Truncate(meterPeriod)
+	if l.minute.IsZero() {
+		l.minute = minute
+	}
+	ended := minute.After(l.minute)
+	last := minute.Add(-meterPeriod)
+	l.minute = minute
+	for _, ep := range l.endpoints {
+		for _, v := range ep.route.variants {
+			v.mu.Lock()
+			live := slices.Concat(v.live, v.leaving)
+			v.mu.Unlock()
+			for _, i := range live {
+				i.gauge.Advance(now)
+				if ended {
+					i.use(v.meter, now, last)
+				}
+			}
+			if m := v.meter; ended && len(live) > 0 && m.invocations.Empty(last) {
+				for _, s := range []*metric.Series{m.invocations, m.perInstance, m.errors4XX, m.errors5XX, m.modelErrors} {
+					s.Observe(last, 0, 1)
+				}
+			}
+		}
+	}
+}
+
+// use stores what an instance used since the end of the last minute. l.mu is held.
+func (i *instance) use(m *meter, now, minute time.Time) {
+	used, seconds := i.b.Usage(), now.Sub(i.usedAt).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	m.cpu.Observe(minute, 100*(used.CPU-i.used.CPU)/seconds, 1)
+	m.gpu.Observe(minute, 100*(used.GPU-i.used.GPU)/seconds, 1)
+	m.memory.Observe(minute, used.Memory, 1)
+	m.gpuMemory.Observe(minute, used.GPUMemory, 1)
+	i.used, i.usedAt = used, now
+}

@@ -1,0 +1,293 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"loadline/internal/fleet"
+)
+
+// endpoint is one endpoint's control side: its life, and what stands behind each of its instances.
+type endpoint struct {
+	spec   Endpoint
+	config *endpointConfig
+	fleet  *fleet.Endpoint
+	route  *route
+	live   map[string]*instance
+}
+
+// boot makes the endpoints of the configuration and returns once all are in service, or one cannot be.
+func (l *Local) boot(ctx context.Context) error {
+	for _, spec := range l.cfg.Endpoints {
+		if err := l.create(spec); err != nil {
+			return fmt.Errorf("endpoint %s: %w", spec.Name, err)
+		}
+	}
+	for {
+		l.mu.Lock()
+		waiting, failed := false, error(nil)
+		for _, ep := range l.endpoints {
+			switch ep.fleet.Status {
+			case fleet.Creating:
+				waiting = true
+			case fleet.Failed:
+				failed = fmt.Errorf("endpoint %s: %s", ep.fleet.Name, ep.fleet.Reason)
+			}
+		}
+		l.mu.Unlock()
+		if failed != nil || !waiting {
+			return failed
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// create puts an endpoint in place with its model and configuration.
+func (l *Local) create(spec Endpoint) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	cfg := &endpointConfig{EndpointConfigName: spec.Name + "-config", CreationTime: stamp{now}}
+	cfg.EndpointConfigArn = l.arn("sagemaker", "endpoint-config/"+cfg.EndpointConfigName)
+	fc := fleet.Config{Name: spec.Name, AtOnce: true}
+	for i := range spec.Variants {
+		v := &spec.Variants[i]
+		if v.Weight == 0 {
+			v.Weight = 1
+		}
+		if v.Routing == "" {
+			v.Routing = Random
+		}
+		fc.Variants = append(fc.Variants, fleet.VariantConfig{Name: v.Name, InstanceType: v.InstanceType,
+			Initial: v.Instances, Weight: v.Weight, Stages: v.Stages})
+		cfg.ProductionVariants = append(cfg.ProductionVariants, configVariant{
+			VariantName: v.Name, ModelName: v.Model.Name, InitialInstanceCount: v.Instances, InstanceType: v.InstanceType,
+			InitialVariantWeight: v.Weight, RoutingConfig: routingConfig{v.Routing},
+			ContainerStartupHealthCheckTimeoutInSeconds: int(v.Stages.Health / time.Second),
+		})
+		l.models[v.Model.Name] = &model{
+			ModelName: v.Model.Name, ModelArn: l.arn("sagemaker", "model/"+v.Model.Name),
+			PrimaryContainer: container{Image: v.Model.Image, Mode: "SingleModel", Environment: v.Model.Env},
+			ExecutionRoleArn: fmt.Sprintf("arn:aws:iam::%s:role/speech-sagemaker-execution", l.cfg.Account), CreationTime: stamp{now},
+		}
+	}
+	if limit, used := l.cfg.Quota, l.wanted(spec); used > limit {
+		return fmt.Errorf("%d instances are more than the quota of %d", used, limit)
+	}
+	f, events, err := fleet.New(fc, now, rand.New(rand.NewPCG(l.cfg.Seed, fnv64(spec.Name))))
+	if err != nil {
+		return err
+	}
+	ep := &endpoint{spec: spec, config: cfg, fleet: f, live: map[string]*instance{}}
+	if ep.route, err = l.newRoute(spec); err != nil {
+		return err
+	}
+	l.endpoints[spec.Name], l.configs[cfg.EndpointConfigName] = ep, cfg
+	routes := map[string]*route{}
+	for name, ep := range l.endpoints {
+		routes[name] = ep.route
+	}
+	l.routes.Store(&routes)
+	for _, v := range spec.Variants {
+		if v.Max > 0 {
+			l.targets[resourceID(spec.Name, v.Name)] = l.newTarget(spec.Name, v.Name, v.Min, v.Max)
+		}
+	}
+	l.act(ep, events)
+	return nil
+}
+
+// wanted is the most instances of one type that the account would hold with the endpoint. l.mu is held.
+func (l *Local) wanted(spec Endpoint) int {
+	most, byType := 0, map[string]int{}
+	for _, v := range spec.Variants {
+		if byType[v.InstanceType] == 0 {
+			_, byType[v.InstanceType] = l.quota(v.InstanceType)
+		}
+		byType[v.InstanceType] += v.Instances
+		most = max(most, byType[v.InstanceType])
+	}
+	return most
+}
+
+// act does what the fleet's events ask for. l.mu is held; what takes time happens on its own goroutine, which reports
+// back.
+func (l *Local) act(ep *endpoint, events []fleet.Event) {
+	if len(events) == 0 || l.ended {
+		return
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case fleet.Start:
+			inst := newInstance(l.run, l.spec(ep, e), ep.route.variant(e.Variant))
+			ep.live[e.Instance] = inst
+			l.work.Go(func() { l.start(ep, inst) })
+		case fleet.Route:
+			inst := ep.live[e.Instance]
+			inst.variant.add(inst, l.now())
+		case fleet.Drain:
+			inst := ep.live[e.Instance]
+			inst.variant.remove(inst)
+			l.work.Go(func() {
+				l.stop(inst)
+				l.report(ep, func(now time.Time) []fleet.Event { return ep.fleet.Gone(inst.spec.ID, now) })
+			})
+		case fleet.Stop:
+			inst := ep.live[e.Instance]
+			l.log.Printf("%s/%s: instance %s is given up: %s", ep.fleet.Name, e.Variant, e.Instance, e.Detail)
+			if inst != nil {
+				inst.variant.remove(inst)
+				inst.giveUp() // it may be starting still
+				l.work.Go(func() { l.stop(inst) })
+			}
+		case fleet.Removed:
+			if inst := ep.live[e.Instance]; inst != nil {
+				inst.variant.forget(inst, l.now())
+				delete(ep.live, e.Instance)
+			}
+		case fleet.Changed:
+			l.log.Printf("%s is %s", ep.fleet.Name, e.Detail)
+			if ep.fleet.Status == fleet.InService {
+				for _, v := range ep.spec.Variants {
+					if t := l.targets[resourceID(ep.fleet.Name, v.Name)]; t != nil {
+						l.enforce(ep, v.Name, t)
+					}
+				}
+			}
+		}
+	}
+	l.wake()
+}
+
+func (l *Local) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// report tells the fleet what happened and acts on what comes of it.
+func (l *Local) report(ep *endpoint, tell func(now time.Time) []fleet.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.act(ep, tell(l.now()))
+}
+
+func (l *Local) spec(ep *endpoint, e fleet.Event) Spec {
+	for _, v := range ep.spec.Variants {
+		if v.Name == e.Variant {
+			return Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType, Seed: l.rng.Uint64()}
+		}
+	}
+	panic("the fleet has a variant that the endpoint does not")
+}
+
+// start starts an instance's container and waits until it is healthy or given up.
+func (l *Local) start(ep *endpoint, inst *instance) {
+	box, err := l.cfg.Start(inst.starting, inst.spec)
+	inst.started(box)
+	if err != nil {
+		l.report(ep, func(now time.Time) []fleet.Event {
+			return ep.fleet.Broke(inst.spec.ID, now, fmt.Sprintf("start the container of instance %s: %v", inst.spec.ID, err))
+		})
+		return
+	}
+	if l.healthy(inst.starting, box.Addr()) {
+		l.report(ep, func(now time.Time) []fleet.Event { return ep.fleet.Healthy(inst.spec.ID, now) })
+	}
+}
+
+// healthy asks /ping until it answers 200, more and more seldom; false when ctx ends first.
+func (l *Local) healthy(ctx context.Context, addr string) bool {
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		if l.ping(ctx, addr) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (l *Local) ping(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/ping", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// stop ends an instance: SIGTERM, and SIGKILL after the platform's grace or when Run ends.
+func (l *Local) stop(inst *instance) {
+	box := inst.box()
+	if box == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.run, stopGrace)
+	defer cancel()
+	if err := box.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		l.log.Printf("stop instance %s: %v", inst.spec.ID, err)
+	}
+}
+
+// stopAll ends every instance at once: Run's context has ended. Nothing is started after it.
+func (l *Local) stopAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	for _, ep := range l.endpoints {
+		for _, inst := range ep.live {
+			l.work.Go(func() { l.stop(inst) })
+		}
+	}
+}
+
+// clock advances the fleets when something is due, and closes the metrics' periods.
+func (l *Local) clock(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		now := l.now()
+		next := now.Truncate(concurrencyPeriod).Add(concurrencyPeriod)
+		for _, ep := range l.endpoints {
+			l.act(ep, ep.fleet.Advance(now))
+			if due, ok := ep.fleet.Next(); ok && due.Before(next) {
+				next = due
+			}
+		}
+		l.publish(now)
+		l.mu.Unlock()
+		timer.Reset(next.Sub(now))
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-l.kick:
+		}
+	}
+}
+
+func fnv64(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s)) // a hash takes everything
+	return h.Sum64()
+}

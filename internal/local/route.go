@@ -1,0 +1,184 @@
+package local
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"loadline/internal/metric"
+)
+
+// route is an endpoint's data side: where a request goes. It is safe for concurrent use.
+type route struct {
+	endpoint string
+	variants []*variantRoute
+	mu       sync.Mutex // guards rng
+	rng      *rand.Rand
+}
+
+// variantRoute is the instances of one variant that take traffic, and what is counted of it.
+type variantRoute struct {
+	name    string
+	routing Routing
+	weight  atomic.Int64 // in millionths
+	meter   *meter
+
+	mu      sync.Mutex // guards all below
+	rng     *rand.Rand
+	live    []*instance
+	leaving []*instance // take no more traffic, and are not gone
+}
+
+// instance is one instance's data side.
+type instance struct {
+	spec     Spec
+	variant  *variantRoute
+	starting context.Context // ends when it is given up
+	giveUp   context.CancelFunc
+	up       chan struct{} // closed when b is set
+	b        Instance      // nil: it never started
+
+	addr     string
+	inFlight int           // of its variant's lock
+	gauge    *metric.Gauge // of requests in flight, while it takes traffic
+	used     Usage         // at the end of the last minute; of Local's lock
+	usedAt   time.Time
+}
+
+func newInstance(run context.Context, s Spec, v *variantRoute) *instance {
+	i := &instance{spec: s, variant: v, up: make(chan struct{})}
+	i.starting, i.giveUp = context.WithCancel(run)
+	return i
+}
+
+func (i *instance) started(b Instance) {
+	i.b = b
+	close(i.up)
+}
+
+// box is the container, once it has started; nil when it did not.
+func (i *instance) box() Instance {
+	<-i.up
+	return i.b
+}
+
+func (l *Local) newRoute(spec Endpoint) (*route, error) {
+	r := &route{endpoint: spec.Name, rng: l.rngOf(spec.Name)}
+	for _, v := range spec.Variants {
+		m, err := l.newMeter(spec.Name, v.Name)
+		if err != nil {
+			return nil, err
+		}
+		vr := &variantRoute{name: v.Name, routing: v.Routing, meter: m, rng: l.rngOf(spec.Name + "/" + v.Name)}
+		vr.weigh(v.Weight)
+		r.variants = append(r.variants, vr)
+	}
+	return r, nil
+}
+
+// rngOf is a random source of its own for each cause.
+func (l *Local) rngOf(cause string) *rand.Rand {
+	return rand.New(rand.NewPCG(l.cfg.Seed, fnv64(cause)))
+}
+
+func (v *variantRoute) weigh(w float64) { v.weight.Store(int64(w * 1e6)) }
+
+// variant is the variant of that name, nil if there is none.
+func (r *route) variant(name string) *variantRoute {
+	for _, v := range r.variants {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// pick draws a variant by weight; nil when all weights are 0.
+func (r *route) pick() *variantRoute {
+	if len(r.variants) == 1 {
+		return r.variants[0]
+	}
+	var sum int64
+	for _, v := range r.variants {
+		sum += v.weight.Load()
+	}
+	if sum == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	at := r.rng.Int64N(sum)
+	r.mu.Unlock()
+	for _, v := range r.variants {
+		if at -= v.weight.Load(); at < 0 {
+			return v
+		}
+	}
+	return r.variants[0] // a weight changed meanwhile
+}
+
+// add sends an instance traffic from now on.
+func (v *variantRoute) add(i *instance, now time.Time) {
+	b := i.box()
+	i.addr, i.used, i.usedAt = b.Addr(), b.Usage(), now
+	i.gauge = metric.NewGauge(v.meter.concurrency, concurrencyPeriod, now)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.live = append(v.live, i)
+}
+
+// remove sends it no more; what it has in flight it keeps, and that still counts.
+func (v *variantRoute) remove(i *instance) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if at := slices.Index(v.live, i); at >= 0 {
+		v.live = slices.Delete(v.live, at, at+1)
+		v.leaving = append(v.leaving, i)
+	}
+}
+
+// forget ends the account of an instance that is gone.
+func (v *variantRoute) forget(i *instance, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if at := slices.Index(v.leaving, i); at >= 0 {
+		v.leaving = slices.Delete(v.leaving, at, at+1)
+		i.gauge.End(now)
+	}
+}
+
+// enter gives a request its instance and counts it as in flight there until leave; it also says how many instances take
+// traffic. nil: none does.
+func (v *variantRoute) enter(now time.Time) (*instance, int) {
+	v.mu.Lock()
+	n := len(v.live)
+	if n == 0 {
+		v.mu.Unlock()
+		return nil, 0
+	}
+	at := 0
+	if n > 1 {
+		at = v.rng.IntN(n)
+	}
+	if v.routing == LeastOutstanding {
+		for k, from := 1, at; k < n; k++ { // from a random one on, so that ties fall anywhere
+			if j := (from + k) % n; v.live[j].inFlight < v.live[at].inFlight {
+				at = j
+			}
+		}
+	}
+	i := v.live[at]
+	i.inFlight++
+	v.mu.Unlock()
+	i.gauge.Add(now, 1)
+	return i, n
+}
+
+func (v *variantRoute) leave(i *instance, now time.Time) {
+	v.mu.Lock()
+	i.inFlight--
+	v.mu.Unlock()
+	i.gauge.Add(now, -1)
+}
