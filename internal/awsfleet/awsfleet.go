@@ -32,7 +32,6 @@ import (
 // Config says where the AWS APIs are. What is empty is left to the SDK: its environment, profiles, SSO and roles.
 type Config struct {
 	Region      string
-	Profile     string
 	EndpointURL string // a local endpoint
 }
 
@@ -43,9 +42,6 @@ func Load(ctx context.Context, c Config) (aws.Config, []string, error) {
 	options := []func(*config.LoadOptions) error{config.WithRetryer(func() aws.Retryer { return retryer(local) })}
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))
-	}
-	if c.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(c.Profile))
 	}
 	if c.EndpointURL != "" {
 		u, err := url.Parse(c.EndpointURL)

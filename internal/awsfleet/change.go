@@ -65,7 +65,7 @@ func (v *Variant) Restore(ctx context.Context, rec artifact.Freeze) error {
 	before := freeze.Target{Min: rec.Min, Max: rec.Max, Suspended: freeze.Before(rec)}
 	switch {
 	case rec.HadTarget && s.Target == nil:
-		v.Say("its scalable target was deregistered by someone else in the meantime: it is left so")
+		v.Note("its scalable target was deregistered by someone else in the meantime: it is left so")
 	case rec.HadTarget && *s.Target != before:
 		v.Say("putting its scaling back")
 		change := &freeze.Target{Suspended: before.Suspended}
@@ -191,7 +191,7 @@ func (v *Variant) tag(ctx context.Context, rec artifact.Freeze) {
 		})
 	}
 	if err != nil {
-		v.Say(fmt.Sprintf("the endpoint could not be tagged with the freeze record, only this machine knows of it: %v", plain(err)))
+		v.Note(fmt.Sprintf("the endpoint could not be tagged with the freeze record, only this machine knows of it: %v", plain(err)))
 	}
 }
 
@@ -205,7 +205,7 @@ func (v *Variant) untag(ctx context.Context, arn string) {
 		return
 	}
 	if _, err := v.sagemaker.DeleteTags(ctx, &sagemaker.DeleteTagsInput{ResourceArn: &arn, TagKeys: []string{freeze.TagKey}}); err != nil {
-		v.Say(fmt.Sprintf("everything is put back, but the tag %s could not be removed: %v: remove it, or the next run will refuse", freeze.TagKey, plain(err)))
+		v.Note(fmt.Sprintf("everything is put back, but the tag %s could not be removed: %v: remove it, or the next run will refuse", freeze.TagKey, plain(err)))
 	}
 }
 

@@ -27,7 +27,8 @@ var ErrMissing = errors.New("endpoint does not exist")
 
 // Variant is one production variant of an endpoint. It is for one goroutine at a time, but for Count, Read and Firing.
 type Variant struct {
-	Say  func(string)  // told what is being waited for; never nil
+	Say  func(string)  // told what is being done, again and again while it waits; never nil
+	Note func(string)  // told what the owner should know afterwards; never nil
 	Poll time.Duration // first pause between looks at an endpoint that is changing; pauses grow to 20 times that
 
 	region, endpoint, name string
@@ -39,7 +40,7 @@ type Variant struct {
 // Open finds the variant. An empty name is the endpoint's only one; where it has several, one has to be named.
 func Open(ctx context.Context, cfg aws.Config, endpoint, variant string) (*Variant, error) {
 	v := &Variant{
-		Say: func(string) {}, Poll: time.Second,
+		Say: func(string) {}, Note: func(string) {}, Poll: time.Second,
 		region: cfg.Region, endpoint: endpoint, name: variant,
 		sagemaker:  sagemaker.NewFromConfig(cfg),
 		scaling:    applicationautoscaling.NewFromConfig(cfg),
@@ -180,12 +181,12 @@ func (v *Variant) Inspect(ctx context.Context) (freeze.Variant, error) {
 		return s, err
 	}
 	if s.Tags, err = v.tags(ctx, s.ARN); err != nil {
-		v.Say(fmt.Sprintf("its tags could not be read: %v", plain(err)))
+		v.Note(fmt.Sprintf("its tags could not be read: %v", plain(err)))
 	}
 	if n, err := v.invocations(ctx); err == nil {
 		s.Invocations = &n
 	} else {
-		v.Say(fmt.Sprintf("its traffic of the last 10 minutes could not be read: %v", err))
+		v.Note(fmt.Sprintf("its traffic of the last 10 minutes could not be read: %v", err))
 	}
 	return s, context.Cause(ctx)
 }

@@ -64,7 +64,6 @@ type Config struct {
 	Runs     int
 	Prober   Prober
 	Start    time.Time // zero of the times in the records, with its monotonic reading
-	Seq      int       // of the first request: as many were recorded by the interrupted run
 	Journal  Journal
 	Progress Progress
 
@@ -222,10 +221,7 @@ func (m *run) probe(ctx context.Context, s ladder.Searcher, pass int, p ladder.P
 		return err
 	}
 	var requests []sample.Request
-	keep := func(r sample.Request) {
-		r.Seq += m.Seq
-		requests = append(requests, r)
-	}
+	keep := func(r sample.Request) { requests = append(requests, r) }
 	if p.Idle > 0 && len(m.doc.Rungs) > 0 {
 		if err := m.idle(ctx, p.Idle, keep); err != nil {
 			return err

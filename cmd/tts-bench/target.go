@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/spf13/pflag"
+
+	"loadline/internal/artifact"
+	"loadline/internal/audio"
+	"loadline/internal/awsfleet"
+	"loadline/internal/exit"
+	"loadline/internal/load"
+	"loadline/internal/registry"
+	"loadline/internal/transport"
+)
+
+// The transports of a SageMaker target; a target by URL is asked over plain HTTP.
+const (
+	responseStream = "response-stream"
+	invoke         = "invoke"
+	plainHTTP      = "http"
+)
+
+// targetFlags name what requests are sent to, and how.
+type targetFlags struct {
+	model, models       string
+	endpoint, variant   string
+	region, endpointURL string
+	transport           string
+	url, name           string
+	headers             []string
+	body, payload       string
+}
+
+func (f *targetFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.model, "model", "", "model in the registry: names its endpoint, variant, objective and price")
+	fl.StringVar(&f.models, "models", "models.yaml", "model registry")
+	fl.StringVar(&f.endpoint, "endpoint", "", "SageMaker endpoint")
+	fl.StringVar(&f.variant, "variant", "", "its variant (default: the only one)")
+	fl.StringVar(&f.region, "region", "", "AWS region (default: the SDK's)")
+	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint (sagemaker-local) instead of AWS")
+	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream or invoke")
+	fl.StringVar(&f.url, "url", "", "or any HTTP server that streams its reply: nothing is frozen there")
+	fl.StringVar(&f.name, "name", "", "what to call the model behind --url (default: its host)")
+	fl.StringArrayVar(&f.headers, "header", nil, `header for --url, "Name: value"; $NAME is taken from the environment (repeatable)`)
+	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}}; @FILE reads one")
+	fl.StringVar(&f.payload, "payload", string(audio.Sound), "what replies hold: audio, json or bytes")
+}
+
+// target is what targetFlags came to.
+type target struct {
+	artifact.Target
+	model   *registry.Model // nil: not in the registry
+	header  http.Header
+	body    transport.Template
+	payload audio.Payload
+	url     string // with what Target.URL leaves out
+}
+
+// target reads the flags; it asks nothing over the network.
+func (a *app) target(f targetFlags, set func(string) bool) (target, error) {
+	var t target
+	var bad []error
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			bad = append(bad, fmt.Errorf(format, args...))
+		}
+	}
+	add(f.url == "" && f.model == "" && f.endpoint == "", "nothing to ask: give --model NAME, --endpoint NAME or --url URL")
+	add(f.url != "" && (f.endpoint != "" || f.model != ""), "--url and --endpoint or --model exclude each other")
+	for _, name := range []string{"variant", "region", "endpoint-url", "transport"} {
+		add(f.url != "" && set(name), "--%s is for SageMaker endpoints, not for --url", name)
+	}
+	for _, name := range []string{"name", "header"} {
+		add(f.url == "" && set(name), "--%s is for --url", name)
+	}
+	add(f.transport != responseStream && f.transport != invoke, "--transport %q: response-stream or invoke", f.transport)
+
+	var err error
+	if t.payload, err = audio.ParsePayload(f.payload); err != nil {
+		bad = append(bad, fmt.Errorf("--payload: %w", err))
+	}
+	text := f.body
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		data, err := os.ReadFile(file)
+		add(err != nil, "--body %s: %v", f.body, err)
+		text = string(data)
+	}
+	if t.body, err = transport.ParseTemplate(text); err != nil {
+		bad = append(bad, fmt.Errorf("--body: %w", err))
+	}
+	if t.header, err = a.headers(f.headers); err != nil {
+		bad = append(bad, err)
+	}
+	t.Payload = string(t.payload)
+	if f.url != "" {
+		t.url, t.URL, t.Transport = f.url, transport.RecordURL(f.url), plainHTTP
+		u, err := url.Parse(f.url)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			bad = append(bad, fmt.Errorf("--url %q: want http://host[:port]/path or https://…", t.URL))
+		} else if t.Model = f.name; t.Model == "" {
+			t.Model = u.Hostname()
+		}
+		return t, exit.Misuse(errors.Join(bad...))
+	}
+	t.Transport = f.transport
+	if err := t.register(f, set); err != nil {
+		bad = append(bad, err)
+	}
+	return t, exit.Misuse(errors.Join(bad...))
+}
+
+// register finds the model in the registry, by its name or by its endpoint's. A registry that was not asked for may be
+// missing.
+func (t *target) register(f targetFlags, set func(string) bool) error {
+	t.Endpoint, t.Variant, t.Model = f.endpoint, f.variant, f.endpoint
+	asked := f.model != "" || set("models")
+	if _, err := os.Stat(f.models); errors.Is(err, fs.ErrNotExist) && !asked {
+		return nil
+	}
+	file, err := registry.Load(f.models)
+	if err != nil {
+		return err
+	}
+	if f.model != "" {
+		if t.model, err = file.Model(f.model); err != nil {
+			return err
+		}
+		if f.endpoint == "" {
+			t.Endpoint = t.model.Endpoint
+			if t.Variant == "" {
+				t.Variant = t.model.Variant
+			}
+		}
+	}
+	for i := range file.Models {
+		if m := &file.Models[i]; t.model == nil && m.Endpoint == f.endpoint {
+			t.model = m
+		}
+	}
+	if t.model != nil {
+		t.Model = t.model.Name
+	}
+	return nil
+}
+
+// headers reads "Name: value" lines, with $NAME filled in from the environment.
+func (a *app) headers(lines []string) (http.Header, error) {
+	h := http.Header{}
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		name = strings.TrimSpace(name)
+		if !ok || name == "" || strings.ContainsAny(name, " \t") {
+			return nil, errors.New(`--header: want "Name: value"`) // its value may be a secret: it is not repeated
+		}
+		var unset []string
+		value = os.Expand(strings.TrimSpace(value), func(key string) string {
+			v, ok := a.env[key]
+			if !ok {
+				unset = append(unset, "$"+key)
+			}
+			return v
+		})
+		if unset != nil {
+			return nil, fmt.Errorf("--header %s: %s is not set in the environment", name, strings.Join(unset, ", "))
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}
+
+// aws is the SDK's configuration for a SageMaker target; what it took upon itself is said on stderr.
+func (a *app) aws(ctx context.Context, f targetFlags) (aws.Config, error) {
+	cfg, notes, err := awsfleet.Load(ctx, awsfleet.Config{Region: f.region, EndpointURL: f.endpointURL})
+	for _, note := range notes {
+		fmt.Fprintln(a.stderr, note)
+	}
+	return cfg, err
+}
+
+// open makes the transport; cfg is used for SageMaker targets alone.
+func (a *app) open(cfg aws.Config, t target, streams int) (load.Transport, error) {
+	net := transport.Net{Streams: streams}
+	if a.proxied() {
+		net.Proxy = http.ProxyFromEnvironment
+	}
+	if bundle := a.env["AWS_CA_BUNDLE"]; bundle != "" && t.URL == "" {
+		pem, err := os.ReadFile(bundle)
+		if err != nil {
+			return nil, exit.CannotTell(fmt.Errorf("AWS_CA_BUNDLE: %w", err))
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, exit.Misuse(fmt.Errorf("AWS_CA_BUNDLE: %s holds no certificate", bundle))
+		}
+		net.TLS = &tls.Config{RootCAs: roots}
+	}
+	var tr load.Transport
+	var err error
+	if t.URL != "" {
+		tr, err = transport.NewHTTP(transport.HTTPOptions{Net: net, URL: t.url, Header: t.header, Body: t.body, Payload: t.payload})
+	} else {
+		tr, err = transport.NewSageMaker(cfg, transport.SageMakerOptions{
+			Net: net, Endpoint: t.Endpoint, Variant: t.Variant, Invoke: t.Transport == invoke, Body: t.body, Payload: t.payload,
+		})
+	}
+	return tr, exit.Misuse(err)
+}
+
+func (a *app) proxied() bool {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		if a.env[name] != "" {
+			return true
+		}
+	}
+	return false
+}
