@@ -5,20 +5,24 @@ import (
 	"math"
 )
 
-// Accuracy of a first-passage probability p: within relTol·p + absTol.
 const (
-	relTol = 1e-4
-	absTol = 1e-9
+	relTol = 1e-4  // of a first-passage probability, where the rest of the time is taken as a geometric series
+	absTol = 1e-9  // likewise
+	gone   = 1e-13 // survivors that no longer count
+
+	// budget bounds the work of ticking, in states times ticks: about a second.
+	budget = 2e8
 )
 
 // Passage is the probability that, starting from a distribution over states (With, or Steady.P), the number of requests
 // in the system reaches level within t seconds, while lambda arrive a second. A start at level or above has passed
-// already.
+// already. An instance with room for Q requests refuses one when it would reach Q + 1.
 //
 // Method: uniformisation (Jensen 1953). The chain is watched at the ticks of a Poisson clock fast enough for every
 // state, so the probability of surviving to t is the mean, over the number of ticks, of a product of one substochastic
 // matrix. Once every state's share of the survivors shrinks by nearly the same factor a tick, the smallest and largest
-// such factor bound all later survival (Collatz–Wielandt), and the rest is a geometric series.
+// such factor bound all later survival (Collatz–Wielandt), and the rest is a geometric series. A chain that would take
+// too many ticks until then is inverted from its transform instead.
 func (c Chain) Passage(lambda float64, level int, t float64, start []float64) (float64, error) {
 	if err := c.check(lambda); err != nil {
 		return 0, err
@@ -27,44 +31,47 @@ func (c Chain) Passage(lambda float64, level int, t float64, start []float64) (f
 		return 0, fmt.Errorf("first passage to %d within %g s: the level must be at least 1 and the time finite", level, t)
 	}
 	u := c.uniform(lambda, level)
-	v := make([]float64, len(u.serve))
+	s, ok := u.tick(t, start)
+	if !ok {
+		s = u.invert(t, start)
+	}
+	return math.Min(1, math.Max(0, 1-s)), nil
+}
+
+// tick is the probability of survival to t; ok is false when the budget did not suffice.
+func (u uniform) tick(t float64, start []float64) (survive float64, ok bool) {
+	v, next := make([]float64, len(u.serve)), make([]float64, len(u.serve))
 	copy(v, start)
 	ticks := u.clock * t
 	first, w := poisson(ticks)
 	last := first + len(w) - 1
-
-	next := make([]float64, len(v))
-	alive, lost := sum(v), 0.0
-	if alive == 0 {
-		return 1, nil
-	}
-	survive, check := 0.0, 64
-	for j := 0; ; j++ {
+	alive := sum(v)
+	check := 64
+	for j := 0; j <= last && alive > gone; j++ {
 		if j >= first {
 			survive += w[j-first] * alive
 		}
-		if j == last {
-			break
+		if float64(j)*float64(len(v)) > budget {
+			return 0, false
 		}
-		lost = u.step(next, v)
+		lost := u.step(next, v)
 		if j == check {
 			check += max(64, check/8)
-			if lo, hi, ok := ratios(next, v); ok {
-				r := (alive - lost) / alive
-				left := ticks - float64(j)
-				p := 1 - alive*math.Exp(left*math.Log(r))
-				if left <= 0 || left*(hi-lo) <= relTol*p+absTol {
-					for i := max(j+1, first); i <= last; i++ {
-						survive += w[i-first] * alive * math.Pow(r, float64(i-j))
-					}
-					break
+			lo, hi, reached := ratios(next, v)
+			r := (alive - lost) / alive
+			left := float64(last - j)
+			p := 1 - alive*math.Pow(r, left)
+			if reached && left*(hi-lo) <= relTol*p+absTol {
+				for i := max(j+1, first); i <= last; i++ {
+					survive += w[i-first] * alive * math.Pow(r, float64(i-j))
 				}
+				return survive, true
 			}
 		}
 		v, next = next, v
 		alive -= lost
 	}
-	return math.Min(1, math.Max(0, 1-survive)), nil
+	return survive, true
 }
 
 // uniform is the chain at the ticks of its clock: from state m, serve[m] goes one down, arrive goes k up, the rest stays.
