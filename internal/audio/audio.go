@@ -105,7 +105,8 @@ func (f Format) loud(b []byte) int {
 type kind uint8
 
 const (
-	kindUnknown kind = iota // nothing said: looked at
+	kindNone    kind = iota
+	kindUnknown      // nothing said: looked at
 	kindWAV
 	kindPCM
 	kindMP3

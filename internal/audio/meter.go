@@ -41,6 +41,11 @@ type Meter struct {
 	bytes   int64
 	mime    string
 
+	declared struct { // by the content type, kept from body to body
+		kind   kind
+		format Format
+	}
+
 	acc   [accLen]byte // bytes of a header or of a frame that are not all here yet
 	have  int
 	skip  int64 // bytes of a chunk, tag or page to pass over, and what comes then
@@ -89,9 +94,12 @@ const (
 
 // Start makes the meter ready for a body of the given payload and content type.
 func (m *Meter) Start(p Payload, contentType string) {
-	samples := m.Samples
-	*m = Meter{Samples: samples, payload: p, mime: contentType, first: sample.None, last: sample.None, audio: sample.None, audible: sample.None, left: endless}
-	m.kind, m.format = kindOf(contentType)
+	declared := m.declared
+	if contentType != m.mime || declared.kind == kindNone {
+		declared.kind, declared.format = kindOf(contentType)
+	}
+	*m = Meter{Samples: m.Samples, payload: p, mime: contentType, declared: declared, kind: declared.kind, format: declared.format,
+		first: sample.None, last: sample.None, audio: sample.None, audible: sample.None, left: endless}
 	if m.kind == kindText {
 		m.state = inText
 	}
@@ -208,7 +216,7 @@ func (m *Meter) walk(at sample.Nanos, b []byte) {
 
 // begin settles how the body is walked and walks the bytes that were held back until it was settled.
 func (m *Meter) begin(at sample.Nanos, k kind) {
-	held := m.acc
+	held := [4]byte(m.acc[:4]) // sniffing never needs more
 	n := m.have
 	m.kind = k
 	m.next(inSound)

@@ -19,7 +19,7 @@ type receiver struct {
 	call  load.Call
 	rec   *sample.Request
 
-	buf     [8 << 10]byte
+	buf     [4 << 10]byte
 	payload []byte // of one event of a response stream
 }
 
