@@ -10,8 +10,8 @@ const (
 	absTol = 1e-9  // likewise
 	gone   = 1e-13 // survivors that no longer count
 
-	// budget bounds the work of ticking, in states times ticks: about a second.
-	budget = 2e8
+	// budget bounds the work of ticking, in states times ticks: a fraction of a second.
+	budget = 5e7
 )
 
 // Passage is the probability that, starting from a distribution over states (With, or Steady.P), the number of requests
