@@ -21,7 +21,6 @@ package ladder
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -152,8 +151,3 @@ type Result struct {
 	CharsPerS     float64  // at Q_max
 	Warnings      []string
 }
-
-// Little is the most that N and X·R may differ by, as a share of N.
-const littleLimit = 0.05
-
-var inf = math.Inf(1)

@@ -37,8 +37,9 @@ type Rung struct {
 	EndedNS   int64   `json:"ended_ns"`
 	WarmupS   float64 `json:"warmup_s"` // cut from the start
 
-	X     float64  `json:"x_rps"` // successful completions per second
-	XLow  *float64 `json:"x_low"` // 95 % confidence from batch means; null when too few
+	X     float64  `json:"x_rps"`        // successful completions per second
+	Tries float64  `json:"attempts_rps"` // completions per second of any outcome
+	XLow  *float64 `json:"x_low"`        // 95 % confidence from batch means; null when too few
 	XHigh *float64 `json:"x_high"`
 
 	P50      *float64 `json:"p50_ms"`
@@ -62,7 +63,9 @@ type Rung struct {
 	Chars    int64          `json:"chars"`
 	AudioS   float64        `json:"audio_s"`
 
-	Little  float64 `json:"little"` // |N - X R| / N, R over all attempts
+	LateLag1 float64 `json:"late_lag1"` // correlation of late with late among neighbours, in order of completion
+
+	Little  float64 `json:"little"` // |N - X R| / N over all attempts, R being the part that lies within the window
 	Trend   float64 `json:"trend"`  // change of the mark over the window, as a share of its median
 	Verdict Verdict `json:"verdict"`
 	Valid   bool    `json:"valid"`

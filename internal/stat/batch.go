@@ -38,12 +38,12 @@ func EffectiveN(late []bool) (n, p float64) {
 	return n / max(ratio, 1), distuv.ChiSquared{K: df}.Survival(ratio * df)
 }
 
-// Rate is the events a second in [from, to), with a confidence interval from the counts of equal batches of time. at is
+// Rate is the events a second in (from, to], with a confidence interval from the counts of equal batches of time. at is
 // the times of the events in seconds. False: too few events for an interval.
 func Rate(at []float64, from, to, confidence float64) (rate, low, high float64, ok bool) {
 	var in []float64
 	for _, t := range at {
-		if t >= from && t < to {
+		if t > from && t <= to {
 			in = append(in, t)
 		}
 	}

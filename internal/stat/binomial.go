@@ -86,3 +86,6 @@ func (s *Sequential) Add(late bool) Decision {
 	}
 	return s.decision
 }
+
+// Decision so far.
+func (s *Sequential) Decision() Decision { return s.decision }

@@ -260,7 +260,7 @@ func TestRate(t *testing.T) {
 		t.Error("three events have no interval")
 	}
 	rate, _, _, _ := Rate([]float64{0, 1, 2, 3}, 1, 3, 0.95)
-	near(t, "events in [1, 3)", rate, 1, 1e-12)
+	near(t, "events in (1, 3]", rate, 1, 1e-12)
 }
 
 func TestWarmUp(t *testing.T) {
