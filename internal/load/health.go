@@ -219,25 +219,36 @@ func (g *gauge) area(now sample.Nanos) float64 {
 type reading struct {
 	sched, pauses metrics.Float64Histogram // counts are copies
 	cpu           time.Duration            // processor time used
+	gc            float64                  // processor seconds of the collector, but for what it took of an idle processor
 	host          host
 }
 
 const (
 	schedMetric  = "/sched/latencies:seconds"
 	pausesMetric = "/sched/pauses/total/gc:seconds"
+	gcMetric     = "/cpu/classes/gc/total:cpu-seconds"
+	gcIdleMetric = "/cpu/classes/gc/mark/idle:cpu-seconds"
 )
 
 func read() reading {
-	s := []metrics.Sample{{Name: schedMetric}, {Name: pausesMetric}}
+	s := []metrics.Sample{{Name: schedMetric}, {Name: pausesMetric}, {Name: gcMetric}, {Name: gcIdleMetric}}
 	metrics.Read(s)
-	r := reading{cpu: processorTime(), host: readHost(root)}
+	r := reading{cpu: processorTime(), gc: number(s[2]) - number(s[3]), host: readHost(root)}
 	r.sched, r.pauses = histogram(s[0]), histogram(s[1])
 	return r
 }
 
+// A metric that a later runtime has dropped reads as nothing: these explain, they decide nothing.
+func number(s metrics.Sample) float64 {
+	if s.Value.Kind() != metrics.KindFloat64 {
+		return 0
+	}
+	return s.Value.Float64()
+}
+
 func histogram(s metrics.Sample) metrics.Float64Histogram {
 	if s.Value.Kind() != metrics.KindFloat64Histogram {
-		return metrics.Float64Histogram{} // a later runtime dropped it: it explains, it decides nothing
+		return metrics.Float64Histogram{}
 	}
 	return *s.Value.Float64Histogram()
 }
@@ -249,6 +260,7 @@ func (r reading) since(was reading, wall float64, c *sample.Client) {
 	var n uint64
 	n, c.GCPauseMax = bound(pauses, 1)
 	c.GCPauses = int(n)
+	c.GC = max(0, r.gc-was.gc) / wall / float64(runtime.GOMAXPROCS(0))
 	c.CPU = (r.cpu - was.cpu).Seconds() / wall / float64(runtime.GOMAXPROCS(0))
 	if r.host.throttled >= 0 && was.host.throttled >= 0 {
 		c.Throttled = r.host.throttled - was.host.throttled

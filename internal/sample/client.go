@@ -9,6 +9,7 @@ type Client struct {
 	SchedP99    float64        `json:"sched_p99_s"`    // Go scheduler latency
 	GCPauses    int            `json:"gc_pauses"`      // stop-the-world pauses within the rung
 	GCPauseMax  float64        `json:"gc_pause_max_s"`
+	GC          float64        `json:"gc_cpu"`           // processor time that the garbage collector took from the program, over GOMAXPROCS (0..1)
 	CPU         float64        `json:"cpu"`              // process CPU seconds per second, over GOMAXPROCS (0..1)
 	Throttled   int64          `json:"throttled"`        // cgroup throttling events
 	PSI         float64        `json:"psi_some"`         // share of time some task waited for CPU (0..1), -1 unknown
