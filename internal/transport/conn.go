@@ -50,6 +50,7 @@ func ParseVersion(s string) (Version, error) {
 // pool is the connections of one transport.
 type pool struct {
 	rt     *http.Transport
+	shared bool // connections carry several requests at once
 	policy string
 }
 
@@ -91,7 +92,7 @@ func newPool(n Net) (*pool, error) {
 	if n.Proxy != nil {
 		proxy = "proxy of the environment"
 	}
-	return &pool{rt: rt, policy: strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", streams), limit,
+	return &pool{rt: rt, shared: version != HTTP1, policy: strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", streams), limit,
 		"a name is resolved anew for each connection", proxy, "no compression", "no retries"}, "; ")}, nil
 }
 
@@ -113,10 +114,10 @@ type exchange struct {
 }
 
 // begin prepares an exchange and the context that its request must carry.
-func begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, context.Context) {
+func (p *pool) begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, context.Context) {
 	ex := &exchange{clock: c.Clock, headers: sample.None, rec: rec}
 	ex.conn.Store(int64(sample.None))
-	return ex, httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	trace := &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) {
 			ex.conn.Store(int64(ex.clock()))
 			ex.reused.Store(i.Reused)
@@ -127,7 +128,11 @@ func begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, co
 			default:
 			}
 		},
-	})
+	}
+	if p.shared { // a request has its stream once its headers are out: it may have waited for one on a connection that it had
+		trace.WroteHeaders = func() { ex.conn.Store(int64(ex.clock())) }
+	}
+	return ex, httptrace.WithClientTrace(ctx, trace)
 }
 
 // send does the round trip and stamps the headers.

@@ -96,7 +96,7 @@ func (h *HTTP) Close() error { return h.pool.close() }
 
 // Do sends one request and reads its reply to the end.
 func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
-	ex, traced := begin(ctx, c, rec)
+	ex, traced := h.pool.begin(ctx, c, rec)
 	body := h.body.Fill(c.Text.Body)
 	req := (&http.Request{
 		Method: h.method, URL: h.url, Host: h.url.Host, Header: h.header,
