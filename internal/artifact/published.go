@@ -197,9 +197,18 @@ func (s *publishedStep) rung(slo float64) ladder.Rung {
 	case !s.Usable:
 		r.Cause = "marked unusable, no reason given"
 	}
-	if s.OK < s.Completed {
+	if failed := s.Completed - s.OK; failed > 0 {
 		r.OKP95 = s.P95
-		r.Warnings = append(r.Warnings, "the percentiles are of the survivors alone: the file holds no others")
+		r.Warnings = append(r.Warnings, "the percentiles are of the survivors alone, and so a little low: the file holds no others")
+		for _, p := range []struct {
+			q    float64
+			name string
+			v    **float64
+		}{{0.50, "p50_ms", &r.P50}, {0.95, "p95_ms", &r.P95}, {0.99, "p99_ms", &r.P99}} {
+			if float64(failed) > (1-p.q)*float64(s.Completed) { // it falls among the failures
+				*p.v, r.Infinite = nil, append(r.Infinite, p.name)
+			}
+		}
 	}
 	r.CW = s.server()
 	return r
