@@ -29,7 +29,11 @@ func (v *Variant) Freeze(ctx context.Context, rec artifact.Freeze, pin int) erro
 	v.tag(ctx, rec)
 	if rec.HadTarget {
 		v.Say("suspending its scaling")
-		if err := v.register(ctx, &freeze.Target{Suspended: freeze.All}); err != nil {
+		change := &freeze.Target{Suspended: freeze.All}
+		if rec.Min > pin { // a count below the bounds may be moved back inside
+			change.Min, change.Max = pin, max(pin, rec.Max)
+		}
+		if err := v.register(ctx, change); err != nil {
 			return fmt.Errorf("suspend scaling of %s: %w", v.resource(), err)
 		}
 	}
