@@ -73,6 +73,7 @@ type Spec struct {
 	Model    Model
 	Type     string // instance type
 	Seed     uint64 // its own
+	AtOnce   bool   // it has been there for a while: nothing of a start-up is to be played
 }
 
 // Usage of an instance: what it used since its start in seconds, and the share of its memory in use now in percent.

@@ -185,7 +185,8 @@ func (l *Local) report(ep *endpoint, tell func(now time.Time) []fleet.Event) {
 func (l *Local) spec(ep *endpoint, e fleet.Event) Spec {
 	for _, v := range ep.spec.Variants {
 		if v.Name == e.Variant {
-			return Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType, Seed: l.rng.Uint64()}
+			return Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType,
+				Seed: l.rng.Uint64(), AtOnce: ep.fleet.Status == fleet.Creating}
 		}
 	}
 	panic("the fleet has a variant that the endpoint does not")

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"loadline/internal/engine/replay"
+	"loadline/internal/local"
+	"loadline/internal/serve"
+)
+
+// starter starts instances that play the profile: package serve's container on a port of its own. Those that are added
+// take ready from their start until they are healthy.
+func starter(p replay.Profile, ready time.Duration) local.Starter {
+	return func(_ context.Context, s local.Spec) (local.Instance, error) {
+		engine, err := replay.New(p, s.Seed)
+		if err != nil {
+			return nil, err
+		}
+		cfg := serve.Config{Engine: engine, SLO: p.SLO(), Instance: s.ID}
+		if err := cfg.FromEnv(s.Model.Env); err != nil {
+			return nil, err
+		}
+		if !s.AtOnce {
+			cfg.Engine = slow{engine, ready}
+		}
+		server, err := serve.New(cfg)
+		if err != nil {
+			return nil, err
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
+		i := &instance{profile: p, began: time.Now(), server: server, addr: ln.Addr().String(),
+			http: &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}}
+		ctx, stop := context.WithCancel(context.Background())
+		i.stop = stop
+		i.work.Go(func() { i.ran = server.Run(ctx) })
+		i.work.Go(func() { _ = i.http.Serve(ln) }) // it ends when Stop closes it
+		return i, nil
+	}
+}
+
+// slow is an engine that takes its time to load.
+type slow struct {
+	serve.Engine
+	load time.Duration
+}
+
+func (s slow) Load(ctx context.Context, mark func(string)) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.load):
+		return s.Engine.Load(ctx, mark)
+	}
+}
+
+// instance is one server in this process.
+type instance struct {
+	profile replay.Profile
+	began   time.Time
+	server  *serve.Server
+	http    *http.Server
+	addr    string
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+	ran     error // how the server's Run ended
+}
+
+// Addr is where it listens.
+func (i *instance) Addr() string { return i.addr }
+
+// Usage follows from how long its places were taken, by the profile's figures for idle and busy.
+func (i *instance) Usage() local.Usage {
+	p, alive := i.profile.Instance, time.Since(i.began).Seconds()
+	busy := i.server.Busy().Seconds() / float64(i.profile.Service.Places)
+	used := func(idle, full float64) float64 { return (alive*idle + busy*(full-idle)) / 100 }
+	return local.Usage{CPU: used(p.CPUIdle, p.CPUBusy), GPU: used(p.GPUIdle, p.GPUBusy), Memory: p.Memory, GPUMemory: p.GPUMemory}
+}
+
+// Stop lets what is inside end until ctx does, and returns when nothing is left.
+func (i *instance) Stop(ctx context.Context) error {
+	err := i.server.Drain(ctx)
+	if ctx.Err() != nil || i.http.Shutdown(ctx) != nil {
+		_ = i.http.Close() // what it closes is not used any more
+	}
+	i.stop()
+	i.work.Wait()
+	return errors.Join(err, i.ran)
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loadline/internal/engine/replay"
+	"loadline/internal/exit"
+	"loadline/internal/fleet"
+	"loadline/internal/local"
+)
+
+// What is served without flags is models.yaml's kokoro-82m; a test holds the two together.
+const (
+	modelName = "kokoro-82m"
+	image     = "000000000000.dkr.ecr.us-east-1.amazonaws.com/speech-kokoro-82m@sha256:8b1b96bc4dc0b30ddd84d8fe37af7c490937333c44a9f8f7d77b918c3d7eaced"
+	most      = 9 // instances that the scalable target allows
+)
+
+// settings are serve's flags.
+type settings struct {
+	addr, profile, endpoint string
+	variants                []string
+	empty                   bool
+	routing                 local.Routing
+	seed                    uint64
+	quota, instances, depth int
+	published, start        time.Duration
+	quiet                   bool
+}
+
+func serveCommand(stdout, stderr io.Writer) *cobra.Command {
+	s := settings{routing: local.LeastOutstanding, published: 30 * time.Second, start: -1}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "serve until interrupted",
+		Long: `serve answers SageMaker, its runtime, Application Auto Scaling, CloudWatch (over
+the Go SDK's wire) and STS at one URL on loopback. Behind its endpoint stand
+instances that take the times of a measured server from a profile and reply
+with sound.
+
+It prints "ready URL" once the endpoint is in service, and serves until it is
+interrupted. Metrics of the platform can be read some time after the end of
+their period, as in AWS: --publication-delay. Instances that are added take the
+profile's time to come into service: --start.`,
+		Example: `  sagemaker-local serve --profile quick &
+  tts-bench qmax --model kokoro-82m --endpoint-url http://127.0.0.1:PORT
+
+  # three instances that refuse beyond 50 requests each, at a known port
+  sagemaker-local serve --addr 127.0.0.1:4566 --instances 3 --queue-depth 50`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Misuse(fmt.Errorf("serve takes flags only, not %q: sagemaker-local serve --help lists them", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := s.config(cmd.Flags().Changed, stderr)
+			if err != nil {
+				return err
+			}
+			l, err := local.New(cfg)
+			if err != nil {
+				return fmt.Errorf("start: %w", err)
+			}
+			said := make(chan struct{})
+			stop := make(chan struct{})
+			go func() {
+				defer close(said)
+				select {
+				case <-l.Ready():
+					fmt.Fprintf(stdout, "ready %s\n", l.URL())
+				case <-stop:
+				}
+			}()
+			err = l.Run(cmd.Context())
+			close(stop)
+			<-said
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&s.profile, "profile", "kokoro-g5", "how fast an instance serves: "+strings.Join(replay.Names(), ", ")+", or the path of a profile")
+	f.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback address; port 0 takes a free one")
+	f.StringVar(&s.endpoint, "endpoint", "speech-"+modelName, "name of the endpoint")
+	f.StringSliceVar(&s.variants, "variant", []string{"primary"}, "production variants of the endpoint, --instances each")
+	f.BoolVar(&s.empty, "empty", false, "an account without an endpoint")
+	f.IntVar(&s.instances, "instances", 1, "instances at the start")
+	f.IntVar(&s.depth, "queue-depth", 0, "MAX_QUEUE_DEPTH of the container: requests queued and executing; 0 unbounded")
+	f.Var(oneOf[local.Routing]{&s.routing, []string{"lor", "random"}, []local.Routing{local.LeastOutstanding, local.Random}},
+		"routing", "how requests find an instance: lor (least outstanding requests) or random")
+	f.Var(duration{&s.published}, "publication-delay", "from the end of a metric's period until it can be read, 0 to 120 s")
+	f.Var(duration{&s.start}, "start", "time that an added instance needs; default: the profile's")
+	f.IntVar(&s.quota, "quota", local.DefaultQuota, "instances that the account may have of one type")
+	f.Uint64Var(&s.seed, "seed", 1, "of every random draw")
+	f.BoolVar(&s.quiet, "quiet", false, "log nothing on stderr")
+	return cmd
+}
+
+// config checks the settings, all of them, before anything is started.
+func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local.Config, error) {
+	var wrong []error
+	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if s.quota < 1 {
+		refuse("--quota is %d: an account has at least 1", s.quota)
+	}
+	if s.instances < 1 || s.instances*len(s.variants) > max(s.quota, 1) {
+		refuse("--instances is %d for %d variants: it goes from 1 to the --quota of %d for all of them", s.instances, len(s.variants), s.quota)
+	}
+	if s.depth < 0 {
+		refuse("--queue-depth is %d: it is 0 for an unbounded queue, or more", s.depth)
+	}
+	if s.published > 2*time.Minute {
+		refuse("--publication-delay is %s: it goes from 0 to 120 s", s.published)
+	}
+	if s.empty {
+		for _, flag := range []string{"endpoint", "variant", "instances", "queue-depth", "profile", "start", "routing"} {
+			if given(flag) {
+				refuse("--empty leaves nothing for --%s to say", flag)
+			}
+		}
+	}
+	p, err := profile(s.profile)
+	if err != nil {
+		wrong = append(wrong, fmt.Errorf("--profile: %w", err))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return local.Config{}, exit.Misuse(err)
+	}
+	cfg := local.Config{Addr: s.addr, Quota: s.quota, Published: s.published, Seed: s.seed}
+	if !s.quiet {
+		cfg.Log = stderr
+	}
+	if s.empty {
+		return cfg, nil
+	}
+	ready, stages := startup(p, s.start)
+	cfg.Start = starter(p, ready)
+	e := local.Endpoint{Name: s.endpoint}
+	for _, name := range s.variants {
+		env := map[string]string{"ENDPOINT_NAME": s.endpoint, "VARIANT_NAME": name}
+		if s.depth > 0 {
+			env["MAX_QUEUE_DEPTH"] = strconv.Itoa(s.depth)
+		}
+		e.Variants = append(e.Variants, local.Variant{
+			Name: name, Model: local.Model{Name: modelName, Image: image, Env: env}, InstanceType: p.Instance.Type,
+			Instances: s.instances, Routing: s.routing, Min: 1, Max: max(most, s.instances), Stages: stages,
+		})
+	}
+	cfg.Endpoints = []local.Endpoint{e}
+	return cfg, nil
+}
+
+// profile is one that ships with the project, or the file of that name.
+func profile(name string) (replay.Profile, error) {
+	if !strings.ContainsAny(name, "/.") {
+		return replay.Builtin(name)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return replay.Profile{}, err
+	}
+	return replay.Parse(b)
+}
+
+// startup is how the time of an added instance divides between its container, which is not healthy before, and the
+// platform: from the profile, or, with a total of 0 or more, in the profile's proportions.
+func startup(p replay.Profile, total time.Duration) (container time.Duration, platform fleet.Stages) {
+	scale := 1.0
+	if of := p.Startup.Total(); total >= 0 && of > 0 {
+		scale = float64(total) / float64(of)
+	}
+	s := func(seconds float64) time.Duration { return time.Duration(seconds * scale * float64(time.Second)) }
+	container = s(p.Startup.Framework + p.Startup.Weights + p.Startup.Warmup)
+	platform = fleet.Stages{Provision: s(p.Startup.Provision + p.Startup.Container), Settle: s(p.Startup.InService)}
+	platform.Health = fleet.DefaultHealth + container
+	return container, platform
+}
+
+// duration is a flag that reads 240, 240s or 4m; a bare number is seconds.
+type duration struct{ d *time.Duration }
+
+func (f duration) String() string {
+	if f.d == nil || *f.d < 0 {
+		return ""
+	}
+	return f.d.String()
+}
+
+func (f duration) Type() string { return "duration" }
+
+func (f duration) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if v, bare := strconv.ParseFloat(s, 64); bare == nil && math.Abs(v) < 1e9 {
+		d, err = time.Duration(v*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 {
+		return errors.New("write 240, 240s or 4m")
+	}
+	*f.d = d
+	return nil
+}
