@@ -45,13 +45,14 @@ func ReadLog(path string) (*Log, error) {
 		return nil, failed("read the request log", path, err)
 	}
 	log, in := &Log{}, &counting{r: bufio.NewReader(f)}
+	if magic, _ := in.r.Peek(2); len(magic) == 2 && (magic[0] != 0x1f || magic[1] != 0x8b) {
+		return nil, fmt.Errorf("read the request log %s: it is not a compressed file", path)
+	}
 	for {
 		id, requests, err := readMember(in)
 		switch {
 		case err == io.EOF:
 			return log, nil
-		case err != nil && len(log.Rungs) == 0 && errors.Is(err, gzip.ErrHeader) && info.Size() > 0:
-			return nil, fmt.Errorf("read the request log %s: it is not a compressed file", path)
 		case err != nil:
 			log.Why = err.Error()
 		case len(log.Rungs) > 0 && id != log.RunID:
