@@ -93,3 +93,10 @@ func (m Instance) Saturation() float64 {
 	}
 	return m.n[len(m.n)-1]
 }
+
+// CS2 estimates the squared coefficient of variation of a service time from its median, its 95th percentile and its mean,
+// as if it were normal there: ((p95 − p50) / 1.645 / mean)².
+func CS2(p50, p95, mean float64) float64 {
+	cv := (p95 - p50) / 1.645 / mean
+	return cv * cv
+}

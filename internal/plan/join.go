@@ -128,15 +128,7 @@ func Join(in Input) (m capacity.Measured, notes []string, err error) {
 	if q.FirstAudioAt1 != nil {
 		m.FirstAudioAt1 = *q.FirstAudioAt1
 	}
-	for _, r := range q.Rungs {
-		if r.Valid && r.N == m.SAt && r.CS2 != nil {
-			m.CS2, m.CS2Src = r.CS2, fmt.Sprintf("samples at N = %d", r.N)
-			if r.NEff == 0 {
-				m.CS2Src = fmt.Sprintf("estimated from p50 and p95 at N = %d", r.N)
-			}
-			break
-		}
-	}
+	m.CS2, m.CS2Src = variability(q.Rungs, m.SAt)
 	for _, n := range q.PerRun {
 		if n != nil {
 			m.PerRun = append(m.PerRun, *n)
@@ -162,6 +154,23 @@ func Join(in Input) (m capacity.Measured, notes []string, err error) {
 	m.Lag = lag(in)
 	stages(&m, in.TTotal)
 	return m, notes, nil
+}
+
+// variability is the squared coefficient of variation of the service time at concurrency n: of the samples, or estimated
+// from percentiles where a file carries none.
+func variability(rungs []ladder.Rung, n int) (cs2 *float64, source string) {
+	for _, r := range rungs {
+		if r.Valid && r.N == n && r.CS2 != nil {
+			return r.CS2, fmt.Sprintf("samples at N = %d", n)
+		}
+	}
+	for _, r := range rungs {
+		if r.Valid && r.N == n && r.P50 != nil && r.P95 != nil && r.SMean != nil && *r.SMean > 0 {
+			v := capacity.CS2(*r.P50/1000, *r.P95/1000, *r.SMean)
+			return &v, fmt.Sprintf("estimated from p50 and p95 at N = %d", n)
+		}
+	}
+	return nil, ""
 }
 
 // lag is T as the scale-out file, or the operator, says it. Of several runs the slowest counts.
