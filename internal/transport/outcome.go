@@ -184,15 +184,21 @@ func clean(s string) string {
 	return s[:cut] + "…"
 }
 
-// lastPart is the innermost part of a wrapped error's text, without the addresses that open it.
+// lastPart is the innermost part of a wrapped error's text, without addresses and stream numbers.
 func lastPart(s string) string {
-	for _, mark := range []string{"http: ", "net/http: ", "http2: ", "tls: ", "x509: "} {
+	from := 0
+	for _, mark := range []string{"http: ", "http2: ", "tls: ", "x509: "} {
 		if i := strings.LastIndex(s, mark); i >= 0 {
-			return s[i+len(mark):]
+			from = max(from, i+len(mark))
 		}
 	}
+	s = s[from:]
+	if before, after, ok := strings.Cut(s, "stream ID "); ok {
+		_, after, _ = strings.Cut(after, "; ")
+		s = before + after
+	}
 	if i := strings.LastIndex(s, ": "); i >= 0 && strings.Contains(s[:i], "->") {
-		return s[i+2:]
+		s = s[i+2:]
 	}
 	return s
 }

@@ -140,7 +140,7 @@ func unanswered(ctx context.Context, err error, status int, far string) (sample.
 		model *types.ModelError
 		send  *smithyhttp.RequestSendError
 		api   smithy.APIError
-		sign  *smithy.DeserializationError
+		parse *smithy.DeserializationError
 	)
 	switch {
 	case ctx.Err() != nil:
@@ -149,8 +149,10 @@ func unanswered(ctx context.Context, err error, status int, far string) (sample.
 		return container(int(aws.ToInt32(model.OriginalStatusCode)), []byte(aws.ToString(model.OriginalMessage)))
 	case errors.As(err, &send):
 		return broken(ctx, send.Err, far)
-	case errors.As(err, &sign):
-		return broken(ctx, sign.Err, far)
+	case errors.As(err, &parse) && status/100 != 2: // an error page that is not the service's
+		return refused(status, nil, "")
+	case errors.As(err, &parse):
+		return broken(ctx, parse.Err, far)
 	case errors.As(err, &api):
 		return service(api.ErrorCode(), api.ErrorMessage(), status)
 	case status == 0:
