@@ -320,12 +320,7 @@ func writeRegistry(p *artifact.Plan, f planFlags, reg *registry.File, path strin
 
 func nextAfterPlan(p *artifact.Plan, f planFlags, stopped bool) string {
 	if stopped {
-		var names []string
-		for _, x := range p.Findings {
-			if x.Verdict == capacity.Stop {
-				names = append(names, x.Name)
-			}
-		}
+		names := plan.Stops(p)
 		if p.Rule == capacity.RuleSlots && p.Flow.Verdict != capacity.Stop {
 			return "add --rule flow, or --accept " + strings.Join(names, " --accept ")
 		}

@@ -37,7 +37,7 @@ func Flow(m Measured, s Scenario) (Rule, error) {
 	}
 	wMax := math.Max(0, m.SLO-first)
 	r.WMax = &wMax
-	target := 60 * star
+	target := math.Round(60*star*1e6) / 1e6 // what is deployed and what is planned are compared as decimals
 	r.ScalingTarget = &target
 
 	fleet := func(l load, ratio float64) int {

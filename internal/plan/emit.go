@@ -31,7 +31,7 @@ type AlarmRequest struct {
 func Emit(p *artifact.Plan, format string) (string, error) {
 	switch {
 	case p.Verdict == capacity.Stop:
-		return "", fmt.Errorf("the plan is stopped: its calls are not printed until the stop is mended or accepted (--accept)")
+		return "", fmt.Errorf("the plan is stopped by %s: its calls are not printed until that is mended or taken on (--accept)", strings.Join(Stops(p), ", "))
 	case len(p.Policies) == 0:
 		return "", fmt.Errorf("the plan has no policies to put in place: %s", strings.Join(p.Notes, "; "))
 	}
@@ -168,3 +168,14 @@ func commands(p *artifact.Plan, r Requests) (string, error) {
 
 // quote makes s one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Stops are the names of the findings that stop the plan.
+func Stops(p *artifact.Plan) []string {
+	var names []string
+	for _, f := range p.Findings {
+		if f.Verdict == capacity.Stop {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}

@@ -58,13 +58,17 @@ func (t *text) wrap(lead, format string, a ...any) {
 	t.line("%s", line)
 }
 
-// words are those of s, one that no line has room for cut in pieces.
+// words are those of s, one that no line has room for cut in pieces, a path after a slash.
 func words(s string, room int) []string {
 	var ws []string
 	for _, w := range strings.Fields(s) {
 		r := []rune(w)
-		for ; len(r) > room; r = r[room:] {
-			ws = append(ws, string(r[:room]))
+		for len(r) > room {
+			cut := room
+			if i := strings.LastIndexByte(string(r[:room]), '/'); i >= 0 {
+				cut = utf8.RuneCountInString(string(r[:room])[:i+1])
+			}
+			ws, r = append(ws, string(r[:cut])), r[cut:]
 		}
 		ws = append(ws, string(r))
 	}
