@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"loadline/internal/capacity"
+	"loadline/internal/queueing"
+)
+
+// The worked examples of doc/method.md are what the code gives: every number in an "example" block is computed again and
+// compared in the digits that the page shows, and none that is computed here may be missing there.
+func TestMethodExamples(t *testing.T) {
+	p, err := Make(published(t, capacity.RuleSlots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, s, f := p.Measured, p.Slots, p.Flow
+	model, err := capacity.NewInstance(m.Points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := p.Scenario.SurgeRatio - 1
+	const rho = 0.73
+	chain := queueing.Chain{Mu: []float64{m.MuPlan}, Stages: queueing.Stages(*m.CS2)}
+	steady, err := chain.Steady(rho*m.MuPlan, m.QMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses, err := chain.Passage(rho*m.MuPlan*(1+h), m.QMax+1, m.Lag.T, steady.P)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{
+		"mu": m.MuPlan, "saturation": model.Saturation(), "q_max_rps": m.QRPS, "s_mean_at_q_max_s": m.QSMean, "cs2": *m.CS2,
+		"c_scale_max": *s.CScaleMax, "c_scale_min": *s.CScaleMin, "w_max_s": *s.WMax, "min_instances": float64(s.Min),
+		"peak_instances": float64(s.Peak), "max_instances": float64(s.Max), "min_safe_instances": float64(*s.MinSafe),
+		"scale_out_cooldown_s": float64(s.OutCooldown), "scale_in_cooldown_s": float64(s.InCooldown),
+		"utilisation": *s.Utilization, "shed_probability": *s.Shed,
+		"peak_cost_per_hour": *s.Cost.Peak, "cost_per_m_chars": *s.CostPerMChars,
+		"fleet_rps": s.FleetRPS, "slots_last_s": (float64(m.QMax) - *s.CScaleMax) / (h * m.MuPlan),
+		"slots_needed": h * m.MuPlan * m.Lag.T, "last_wait_s": h * m.Lag.T,
+		"cost_per_m_chars_done": *s.CostPerMChars * s.PeakRPS / s.FleetRPS,
+		"rho_star":              *f.Rho, "lambda_star": *f.LambdaStar, "target_per_minute": *f.ScalingTarget,
+		"flow_peak_instances": float64(f.Peak), "flow_max_instances": float64(f.Max), "flow_t_s": f.Lag.T,
+		"stages": float64(chain.Stages), "rho": rho, "held_on_average": steady.Mean(), "refuses_within_t": refuses,
+	}
+	page, err := os.ReadFile("../../doc/method.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := false
+	for i, line := range strings.Split(string(page), "\n") {
+		if strings.HasPrefix(line, "```") {
+			inside = line == "```example"
+			continue
+		}
+		if !inside {
+			continue
+		}
+		name, value, _ := strings.Cut(line, " ")
+		value = strings.TrimSpace(value)
+		v, known := want[name]
+		if !known {
+			t.Errorf("line %d: %s is not computed here, or stands twice", i+1, name)
+			continue
+		}
+		_, decimals, _ := strings.Cut(value, ".")
+		if got := strconv.FormatFloat(v, 'f', len(decimals), 64); got != value {
+			t.Errorf("line %d: %s is %s, the page says %s", i+1, name, got, value)
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("the page has no %s", name)
+	}
+}
