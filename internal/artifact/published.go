@@ -170,7 +170,7 @@ func (s *publishedStep) rung(slo float64) ladder.Rung {
 		Valid: s.Usable && !s.Changed,
 	}
 	if s.Completed > 0 {
-		r.X = s.RPS * float64(s.OK) / float64(s.Completed)
+		r.X, r.Tries = s.RPS*float64(s.OK)/float64(s.Completed), s.RPS
 	}
 	for name, n := range s.Outcomes {
 		if o := publishedOutcome(name); o != sample.OK {
@@ -184,7 +184,7 @@ func (s *publishedStep) rung(slo float64) ladder.Rung {
 		r.Trend = *s.Drift / *s.P50
 	}
 	if s.SMean != nil && s.N > 0 && s.OK == s.Completed {
-		r.Little = math.Abs(float64(s.N)-r.X**s.SMean) / float64(s.N)
+		r.Little = math.Abs(float64(s.N)-r.Tries**s.SMean) / float64(s.N)
 	}
 	low, high := s.late(slo)
 	r.Late = low
