@@ -4,7 +4,7 @@
 //
 //	s, err := serve.New(serve.Config{Engine: e, QueueDepth: 50, Log: os.Stdout})
 //	go s.Run(ctx)                         // warms up, becomes ready, reports metrics until ctx ends
-//	hs := &http.Server{Handler: s.Handler()}
+//	hs := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second}
 //	<-s.Ready()
 //	err = s.Drain(ctx)                    // refuse new work, let what is inside end
 //
@@ -162,14 +162,20 @@ func New(c Config) (*Server, error) {
 }
 
 // Run loads the engine, makes it speak once, becomes ready, and reports metrics until ctx ends. A server whose engine
-// cannot speak never becomes ready: Run says why.
+// cannot speak never becomes ready: Run says why. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	s.mark(StageStart, s.cfg.Started)
-	if err := s.cfg.Engine.Load(ctx, func(stage string) { s.mark(stage, time.Now()) }); err != nil {
-		return fmt.Errorf("load the engine: %w", err)
+	err := s.cfg.Engine.Load(ctx, func(stage string) { s.mark(stage, time.Now()) })
+	if err != nil {
+		err = fmt.Errorf("load the engine: %w", err)
+	} else if err = s.warm(ctx); err != nil {
+		err = fmt.Errorf("warm up: %w", err)
 	}
-	if err := s.warm(ctx); err != nil {
-		return fmt.Errorf("warm up: %w", err)
+	if ctx.Err() != nil {
+		return nil // stopped on its way: nothing failed
+	}
+	if err != nil {
+		return err
 	}
 	s.mark(StageWarm, time.Now())
 	s.mark(StageReady, time.Now())

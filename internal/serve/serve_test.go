@@ -459,6 +459,41 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
+// Every caller hears its own text, all of it and nothing else, however many speak at once.
+func TestStreamsDoNotMix(t *testing.T) {
+	voice := func(text string, n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("%s.%d,", text, n)), 500) }
+	s := start(t, Config{Engine: &fake{places: 4, say: func(r Request) func(context.Context) ([]byte, error) {
+		n := 0
+		return func(context.Context) ([]byte, error) {
+			if n++; n > 5 {
+				return nil, io.EOF
+			}
+			return voice(r.Text, n), nil
+		}
+	}}})
+	hs := open(t, s)
+	var wg sync.WaitGroup
+	for i := range 300 {
+		wg.Go(func() {
+			text := fmt.Sprintf("t%03d", i)
+			res, err := http.Post(hs.URL+"/invocations", "application/json", strings.NewReader(fmt.Sprintf(`{"text": %q, "format": "pcm"}`, text)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			var want []byte
+			for n := range 5 {
+				want = append(want, voice(text, n+1)...)
+			}
+			if got, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %d bytes of %d, or another's: %v", text, len(got), len(want), err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // until waits for a state that real goroutines reach in their own time.
 func until(t *testing.T, ok func() bool) {
 	t.Helper()

@@ -78,16 +78,15 @@ type Failures struct {
 
 // Instance is the machine. Percentages of CPU are summed over its vCPUs, as CloudWatch has them.
 type Instance struct {
-	Type         string  `yaml:"type"`
-	VCPUs        int     `yaml:"vcpus"`
-	GPUs         int     `yaml:"gpus"`
-	CPUIdle      float64 `yaml:"cpu_idle_percent"`
-	CPUBusy      float64 `yaml:"cpu_busy_percent"` // while every place is taken
-	GPUIdle      float64 `yaml:"gpu_idle_percent"`
-	GPUBusy      float64 `yaml:"gpu_busy_percent"`
-	Memory       float64 `yaml:"memory_percent"`
-	GPUMemory    float64 `yaml:"gpu_memory_percent"`
-	DiskOccupied float64 `yaml:"disk_percent"`
+	Type      string  `yaml:"type"`
+	VCPUs     int     `yaml:"vcpus"`
+	GPUs      int     `yaml:"gpus"`
+	CPUIdle   float64 `yaml:"cpu_idle_percent"`
+	CPUBusy   float64 `yaml:"cpu_busy_percent"` // while every place is taken
+	GPUIdle   float64 `yaml:"gpu_idle_percent"`
+	GPUBusy   float64 `yaml:"gpu_busy_percent"`
+	Memory    float64 `yaml:"memory_percent"`
+	GPUMemory float64 `yaml:"gpu_memory_percent"`
 }
 
 // Startup is how long an instance takes from the capacity call until it is in service, stage by stage, in seconds.
@@ -213,7 +212,6 @@ func (p Profile) check() error {
 	within("instance.gpu_busy_percent", p.Instance.GPUBusy, 0, gpus)
 	within("instance.memory_percent", p.Instance.Memory, 0, 100)
 	within("instance.gpu_memory_percent", p.Instance.GPUMemory, 0, gpus)
-	within("instance.disk_percent", p.Instance.DiskOccupied, 0, 100)
 	within("startup.provision_s", p.Startup.Provision, 0, day)
 	within("startup.container_start_s", p.Startup.Container, 0, day)
 	within("startup.framework_init_s", p.Startup.Framework, 0, day)
