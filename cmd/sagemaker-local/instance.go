@@ -88,7 +88,10 @@ func (i *instance) Usage() local.Usage {
 // Stop lets what is inside end until ctx does, and returns when nothing is left.
 func (i *instance) Stop(ctx context.Context) error {
 	err := i.server.Drain(ctx)
-	if ctx.Err() != nil || i.http.Shutdown(ctx) != nil {
+	// Every request has been answered; its connection may have the last bytes still to send.
+	soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if i.http.Shutdown(soon) != nil {
 		_ = i.http.Close() // what it closes is not used any more
 	}
 	i.stop()

@@ -118,6 +118,7 @@ const DefaultQuota = 100
 const (
 	unaryLimit  = 60 * time.Second // of a whole reply, and of a stream's headers
 	streamLimit = 8 * time.Minute  // of a streamed reply
+	leaveGrace  = time.Second      // from the last request that is routed to an instance to its SIGTERM
 	stopGrace   = 30 * time.Second // from SIGTERM to SIGKILL
 	exitGrace   = 2 * time.Second  // for what is in flight when Run's context ends
 )
@@ -128,7 +129,6 @@ type Local struct {
 	now      func() time.Time
 	log      *log.Logger
 	listener net.Listener
-	client   *http.Client // to the instances
 	metrics  *metric.Store
 	unknown  sync.Map // operations that were asked for and are not here
 	ready    chan struct{}
@@ -185,12 +185,6 @@ func New(cfg Config) (*Local, error) {
 		targets: map[string]*target{}, tags: map[string]map[string]string{},
 	}
 	l.routes.Store(&map[string]*route{})
-	l.client = &http.Client{Transport: &http.Transport{
-		// The platform keeps its connections to an instance; a limit here would queue where nobody sees it.
-		MaxIdleConnsPerHost: 8192, IdleConnTimeout: 90 * time.Second,
-		DisableCompression: true, ResponseHeaderTimeout: unaryLimit,
-		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-	}}
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
@@ -256,7 +250,6 @@ func (l *Local) Run(ctx context.Context) error {
 	l.stopAll()
 	l.work.Wait()
 	l.inside.Wait() // their instances are gone, so they end
-	l.client.CloseIdleConnections()
 	return err
 }
 

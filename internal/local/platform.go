@@ -138,6 +138,7 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 			inst := ep.live[e.Instance]
 			inst.variant.remove(inst)
 			l.work.Go(func() {
+				l.emptied(inst)
 				l.stop(inst)
 				l.report(ep, func(now time.Time) []fleet.Event { return ep.fleet.Gone(inst.spec.ID, now) })
 			})
@@ -180,6 +181,7 @@ func (l *Local) report(ep *endpoint, tell func(now time.Time) []fleet.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.act(ep, tell(l.now()))
+	l.wake() // something may be due that no event tells of
 }
 
 func (l *Local) spec(ep *endpoint, e fleet.Event) Spec {
@@ -202,15 +204,15 @@ func (l *Local) start(ep *endpoint, inst *instance) {
 		})
 		return
 	}
-	if l.healthy(inst.starting, box.Addr()) {
+	if healthy(inst.starting, inst.client, box.Addr()) {
 		l.report(ep, func(now time.Time) []fleet.Event { return ep.fleet.Healthy(inst.spec.ID, now) })
 	}
 }
 
 // healthy asks /ping until it answers 200, more and more seldom; false when ctx ends first.
-func (l *Local) healthy(ctx context.Context, addr string) bool {
+func healthy(ctx context.Context, c *http.Client, addr string) bool {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		if l.ping(ctx, addr) {
+		if ping(ctx, c, addr) {
 			return true
 		}
 		select {
@@ -221,19 +223,29 @@ func (l *Local) healthy(ctx context.Context, addr string) bool {
 	}
 }
 
-func (l *Local) ping(ctx context.Context, addr string) bool {
+func ping(ctx context.Context, c *http.Client, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/ping", nil)
 	if err != nil {
 		return false
 	}
-	resp, err := l.client.Do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return false
 	}
 	resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
+}
+
+// emptied waits a little for what is in flight on an instance that takes no more traffic: what was routed to it has then
+// reached its container. What takes longer the container lets end when it is told to stop.
+func (l *Local) emptied(inst *instance) {
+	select {
+	case <-inst.idle:
+	case <-time.After(leaveGrace):
+	case <-l.run.Done():
+	}
 }
 
 // stop ends an instance: SIGTERM, and SIGKILL after the platform's grace or when Run ends.
@@ -244,6 +256,8 @@ func (l *Local) stop(inst *instance) {
 	}
 	ctx, cancel := context.WithTimeout(l.run, stopGrace)
 	defer cancel()
+	defer inst.client.CloseIdleConnections()
+	inst.client.CloseIdleConnections() // a connection that was never used would hold up a container that closes tidily
 	if err := box.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		l.log.Printf("stop instance %s: %v", inst.spec.ID, err)
 	}

@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,15 +43,23 @@ type instance struct {
 	up       chan struct{} // closed when b is set
 	b        Instance      // nil: it never started
 
+	client   *http.Client // the platform's connections to it
 	addr     string
 	inFlight int           // of its variant's lock
+	idle     chan struct{} // once it leaves: closed when nothing is in flight; of its variant's lock
 	gauge    *metric.Gauge // of requests in flight, while it takes traffic
 	used     Usage         // at the end of the last minute; of Local's lock
 	usedAt   time.Time
 }
 
 func newInstance(run context.Context, s Spec, v *variantRoute) *instance {
-	i := &instance{spec: s, variant: v, up: make(chan struct{})}
+	i := &instance{spec: s, variant: v, up: make(chan struct{}), idle: make(chan struct{})}
+	i.client = &http.Client{Transport: &http.Transport{
+		// A limit on connections would queue where nobody sees it.
+		MaxIdleConnsPerHost: 8192, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true, ResponseHeaderTimeout: unaryLimit,
+		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+	}}
 	i.starting, i.giveUp = context.WithCancel(run)
 	return i
 }
@@ -136,6 +146,9 @@ func (v *variantRoute) remove(i *instance) {
 	if at := slices.Index(v.live, i); at >= 0 {
 		v.live = slices.Delete(v.live, at, at+1)
 		v.leaving = append(v.leaving, i)
+		if i.inFlight == 0 {
+			close(i.idle)
+		}
 	}
 }
 
@@ -178,7 +191,9 @@ func (v *variantRoute) enter(now time.Time) (*instance, int) {
 
 func (v *variantRoute) leave(i *instance, now time.Time) {
 	v.mu.Lock()
-	i.inFlight--
+	if i.inFlight--; i.inFlight == 0 && slices.Contains(v.leaving, i) {
+		close(i.idle)
+	}
 	v.mu.Unlock()
 	i.gauge.Add(now, -1)
 }

@@ -150,7 +150,7 @@ func (iv *invocation) send(ctx context.Context, body []byte) (*http.Response, er
 		req.Header["Accept"] = v
 	}
 	iv.sent = iv.l.now()
-	return iv.l.client.Do(req)
+	return iv.instance.client.Do(req)
 }
 
 // settle waits until the caller's transport has surely seen the end of the request; see settleTime.
