@@ -49,9 +49,11 @@ func ParseVersion(s string) (Version, error) {
 
 // pool is the connections of one transport.
 type pool struct {
-	rt     *http.Transport
-	shared bool // connections carry several requests at once
-	policy string
+	rt      http.RoundTripper
+	own     *http.Transport // below rt, or rt itself
+	limited *limited        // rt, where it is one
+	shared  bool            // connections carry several requests at once
+	policy  string
 }
 
 func newPool(n Net) (*pool, error) {
@@ -71,7 +73,6 @@ func newPool(n Net) (*pool, error) {
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
 		Protocols:           new(http.Protocols),
-		HTTP2:               &http.HTTP2Config{StrictMaxConcurrentRequests: n.MaxConns > 0},
 	}
 	how := "HTTP/1.1, one connection a stream"
 	switch version {
@@ -92,12 +93,29 @@ func newPool(n Net) (*pool, error) {
 	if n.Proxy != nil {
 		proxy = "proxy of the environment"
 	}
-	return &pool{rt: rt, shared: version != HTTP1, policy: strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", streams), limit,
-		"a name is resolved anew for each connection", proxy, "no compression", "no retries"}, "; ")}, nil
+	p := &pool{rt: rt, own: rt, shared: version != HTTP1}
+	if p.shared && n.MaxConns > 0 {
+		p.limited = &limited{rt: rt, slots: make([]slot, n.MaxConns)}
+		p.rt = p.limited
+	}
+	p.policy = strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", streams), limit,
+		"a name is resolved anew for each connection", proxy, "no compression", "no retries"}, "; ")
+	return p, nil
+}
+
+// PeerStreams is the most HTTP/2 streams that the server allows a connection, 0 where that is not known.
+func (p *pool) PeerStreams() int {
+	if p.limited == nil {
+		return 0
+	}
+	return p.limited.streams()
 }
 
 func (p *pool) close() error {
-	p.rt.CloseIdleConnections()
+	if p.limited != nil {
+		p.limited.close()
+	}
+	p.own.CloseIdleConnections()
 	return nil
 }
 

@@ -91,6 +91,9 @@ func RecordURL(s string) string {
 // Policy says how the transport connects.
 func (h *HTTP) Policy() string { return h.pool.policy }
 
+// PeerStreams is the most HTTP/2 streams that the server allows a connection, 0 where that is not known.
+func (h *HTTP) PeerStreams() int { return h.pool.PeerStreams() }
+
 // Close gives up the idle connections.
 func (h *HTTP) Close() error { return h.pool.close() }
 
