@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"net/http"
@@ -31,6 +32,7 @@ func seconds(size int64, rate int) float64 { return float64(size) / 2 / float64(
 
 // reply writes one answer; a reader who does not take it in time fails the write.
 type reply struct {
+	ctx     context.Context // when it ends, so does the writing
 	w       http.ResponseWriter
 	out     *http.ResponseController
 	wait    time.Duration
@@ -65,6 +67,9 @@ func (r *reply) block(b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), slice)
 		_ = r.out.SetWriteDeadline(time.Now().Add(r.wait)) // an in-memory writer has none
+		if r.ctx.Err() != nil {                            // asked after: whoever ends ctx shortens the deadline next
+			return context.Cause(r.ctx)
+		}
 		if _, err := r.w.Write(b[:n]); err != nil {
 			return err
 		}

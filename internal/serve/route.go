@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -74,9 +75,10 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.ID, a.Arrived = id, time.Now() // its wait counts from here
-	sp := s.speak(r.Context(), t, a)
+	out := http.NewResponseController(w)
+	sp := s.speak(r.Context(), out, t, a)
 	defer sp.end()
-	wr := &reply{w: w, out: http.NewResponseController(w), wait: s.cfg.WriteWait, rate: s.info.Rate}
+	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, rate: s.info.Rate}
 	if s.cfg.Instance != "" {
 		w.Header().Set("X-Amzn-SageMaker-Custom-Attributes", "instance="+s.cfg.Instance)
 	}
@@ -158,6 +160,7 @@ func (s *Server) whole(wr *reply, a ask, sp *speech) error {
 	}
 	// The caller of a reply of known length has all of it before this handler returns, and may send its next request at
 	// once: the ticket must be back by then.
+	wr.ctx = context.WithoutCancel(sp.ctx)
 	sp.end()
 	audio := seconds(size, s.info.Rate)
 	h := wr.w.Header()

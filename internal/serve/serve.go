@@ -239,7 +239,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	left = s.InFlight()
 	s.hardStop()
 	<-idle
-	return fmt.Errorf("drain: %d requests broken off: %w", left, context.Cause(ctx))
+	return fmt.Errorf("drain: requests broken off: %d: %w", left, context.Cause(ctx))
 }
 
 // InFlight is the number of requests admitted and not yet answered.

@@ -432,11 +432,31 @@ func TestDrain(t *testing.T) {
 		if d := time.Since(began); d != 28*time.Second || short != 200 || long != 503 {
 			t.Errorf("drained after %v: the short one ended %d, the long one %d", d, short, long)
 		}
-		if drained == nil || !strings.Contains(drained.Error(), "1 requests broken off") {
+		if drained == nil || !strings.Contains(drained.Error(), "requests broken off: 1") {
 			t.Errorf("drain: %v", drained)
 		}
 		if err := s.Drain(context.Background()); err != nil {
 			t.Errorf("a second drain: %v", err)
+		}
+	})
+}
+
+// A drain that runs out of time does not wait for a reader who takes nothing.
+func TestDrainCutsStalledReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Config{Engine: &fake{say: func(Request) func(context.Context) ([]byte, error) { return blocks(10 * ahead) }}, WriteWait: time.Hour})
+		c := inMemory(t, s).dial()
+		defer c.Close()
+		body := `{"text": "long"}`
+		if _, err := fmt.Fprintf(c, "POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.Drain(ctx); err == nil || time.Since(began) != time.Second || s.InFlight() != 0 {
+			t.Errorf("drain took %v and left %d: %v", time.Since(began), s.InFlight(), err)
 		}
 	})
 }

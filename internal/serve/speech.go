@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"loadline/internal/admission"
@@ -17,6 +18,7 @@ const ahead = 64
 // blocks to the handler, which alone touches the connection.
 type speech struct {
 	s      *Server
+	ctx    context.Context // ends when the caller goes or the server breaks off
 	t      *admission.Ticket
 	cancel context.CancelCauseFunc
 	unhook func() bool
@@ -32,10 +34,13 @@ type speech struct {
 	ended       bool
 }
 
-func (s *Server) speak(ctx context.Context, t *admission.Ticket, a ask) *speech {
+func (s *Server) speak(ctx context.Context, out *http.ResponseController, t *admission.Ticket, a ask) *speech {
 	ctx, cancel := context.WithCancelCause(ctx)
-	sp := &speech{s: s, t: t, cancel: cancel, blocks: make(chan []byte, ahead), arrived: a.Arrived,
-		unhook: context.AfterFunc(s.hard, func() { cancel(errDraining) })}
+	sp := &speech{s: s, ctx: ctx, t: t, cancel: cancel, blocks: make(chan []byte, ahead), arrived: a.Arrived,
+		unhook: context.AfterFunc(s.hard, func() {
+			cancel(errDraining)
+			_ = out.SetWriteDeadline(time.Now()) // a write under way ends too
+		})}
 	go func() {
 		defer close(sp.blocks)
 		sp.err = sp.run(ctx, a.Request)
@@ -96,12 +101,14 @@ func (sp *speech) run(ctx context.Context, r Request) (err error) {
 // next is the next block, io.EOF after the last, or what went wrong.
 func (sp *speech) next() ([]byte, error) {
 	b, ok := <-sp.blocks
-	if !ok {
-		if sp.err != nil {
-			return nil, sp.err
-		}
+	switch {
+	case !ok && sp.err != nil:
+		return nil, sp.err
+	case !ok:
 		sp.whole = true
 		return nil, io.EOF
+	case sp.ctx.Err() != nil:
+		return nil, context.Cause(sp.ctx) // what is still waiting has no listener
 	}
 	sp.last = time.Now()
 	switch {
