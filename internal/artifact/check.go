@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"loadline/internal/sample"
 )
@@ -60,8 +61,11 @@ func (q *QMax) Check() error {
 		p.when(r.N < 1, "rungs[%d].n is %d", i, r.N)
 		p.when(r.X < 0, "rungs[%d].x_rps is negative", i)
 		p.when(r.Samples < 0 || r.Late < 0 || r.Late > r.Samples || r.OK < 0 || r.OK > r.Samples, "rungs[%d]: %d late and %d ok of %d", i, r.Late, r.OK, r.Samples)
-		for name, v := range map[string]*float64{"p50_ms": r.P50, "p95_ms": r.P95, "p99_ms": r.P99, "s_mean_s": r.SMean, "s_p95_s": r.SP95} {
-			p.when(v != nil && *v < 0, "rungs[%d].%s is negative", i, name)
+		for _, v := range []struct {
+			name string
+			v    *float64
+		}{{"p50_ms", r.P50}, {"p95_ms", r.P95}, {"p99_ms", r.P99}, {"s_mean_s", r.SMean}, {"s_p95_s", r.SP95}} {
+			p.when(v.v != nil && *v.v < 0, "rungs[%d].%s is negative", i, v.name)
 		}
 	}
 	p.when(q.Mu.Value < 0, "mu_rps is negative")
@@ -81,18 +85,20 @@ func (t *TTotal) Check() error {
 	p.when(!(t.TTotal > 0), "t_total_s is %g: it must be above 0", t.TTotal)
 	p.when(t.Detection < 0, "detection_s is negative")
 	p.when(math.Abs(t.TTotal+t.Detection-t.Planning) > tiles, "planning_s is %g, and t_total_s + detection_s is %g", t.Planning, t.TTotal+t.Detection)
-	sum := 0.0
+	sum, at := 0.0, ""
 	for i, d := range t.Durations {
 		p.when(d.Seconds < 0, "durations[%d] (%s to %s) is negative", i, d.From, d.To)
-		p.when(i > 0 && t.Durations[i-1].To != d.From, "durations[%d] starts at %s, and the one before it ends at %s", i, d.From, t.Durations[min(max(i-1, 0), len(t.Durations)-1)].To)
-		sum += d.Seconds
+		p.when(i > 0 && at != d.From, "durations[%d] starts at %s, and the one before it ends at %s", i, d.From, at)
+		sum, at = sum+d.Seconds, d.To
 	}
 	if len(t.Durations) > 0 && !t.ListsProbeWarmup {
 		p.when(math.Abs(sum-t.TTotal) > tiles*float64(len(t.Durations)), "the stages add up to %.3f s, and t_total_s is %.3f s", sum, t.TTotal)
 	}
+	var last time.Time
 	for i, s := range t.Timeline {
 		p.when(s.Name == "", "timeline[%d] has no name", i)
-		p.when(i > 0 && s.At.Before(t.Timeline[max(i-1, 0)].At), "timeline[%d] (%s) lies before the stage listed above it", i, s.Name)
+		p.when(i > 0 && s.At.Before(last), "timeline[%d] (%s) lies before the stage listed above it", i, s.Name)
+		last = s.At
 	}
 	return p.err()
 }

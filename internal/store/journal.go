@@ -1,9 +1,11 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"loadline/internal/artifact"
 	"loadline/internal/sample"
@@ -64,6 +66,10 @@ func Resume(path, runID string, rungs int) (j *Journal, log *Log, err error) {
 	if err != nil {
 		return nil, nil, failed("resume", at, err)
 	}
+	if err := lockLog(f); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("resume: run %s is still being measured by another process: wait until it ends: %w", runID, err)
+	}
 	j.log, j.rungs = f, rungs
 	if rungs > 0 {
 		j.size = log.ends[rungs-1]
@@ -122,12 +128,17 @@ func (j *Journal) begin() error {
 	if err != nil {
 		return failed("log requests in", path, err)
 	}
-	if err := syncDir(j.dir); err != nil {
+	if err := errors.Join(lockLog(f), syncDir(j.dir)); err != nil {
 		f.Close()
-		return err
+		return failed("log requests in", path, err)
 	}
 	j.log = f
 	return nil
+}
+
+// lockLog keeps a second process from resuming a run that goes on. The lock ends with the file or the process.
+func lockLog(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
 // cut takes off the log what follows its last whole member.
