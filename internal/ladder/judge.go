@@ -19,18 +19,19 @@ const (
 	briefly     = 1e-3 // seconds between a stream's requests that no client is blamed for
 )
 
-// window is the requests that a rung is judged by, in order of completion, and the time they cover.
+// window is the requests that a rung is judged by, and those that completed in the time they cover: its throughput.
 type window struct {
 	c        Config
 	n        int
-	rs       []sample.Request
+	rs       []sample.Request // judged; one still in flight has no outcome
+	marks    []float64        // of rs, seconds: +Inf where a request did not end well, its age while it is in flight
+	late     []bool           // of rs
+	done     []sample.Request // completed in (from, to]
 	from, to sample.Nanos
-	marks    []float64 // seconds, +Inf where a request did not end well
-	late     []bool
 }
 
 func newWindow(c Config, n int, rs []sample.Request, from, to sample.Nanos) window {
-	w := window{c: c, n: n, rs: rs, from: from, to: to}
+	w := window{c: c, n: n, rs: rs, done: rs, from: from, to: to}
 	for i := range rs {
 		x := rs[i].Latency(c.Mark, sample.FromStarted)
 		w.marks = append(w.marks, x)
@@ -44,8 +45,11 @@ func (w window) after(cut int) window {
 	if cut == 0 {
 		return w
 	}
-	w.from = w.rs[cut-1].End
+	if end := w.rs[cut-1].End; end.Known() {
+		w.from = max(w.from, end)
+	}
 	w.rs, w.marks, w.late = w.rs[cut:], w.marks[cut:], w.late[cut:]
+	w.done = slices.DeleteFunc(slices.Clone(w.done), func(r sample.Request) bool { return r.End <= w.from })
 	return w
 }
 
@@ -161,26 +165,30 @@ func (w window) last() window { return w.after(len(w.rs) - len(w.rs)/3) }
 // makes after a failure is not held against it.
 func (w window) little() (off float64, wrong bool) {
 	span := w.seconds()
-	if span <= 0 || len(w.rs) == 0 {
+	if span <= 0 || len(w.done) == 0 {
 		return 0, false
 	}
 	area := 0.0
 	last := map[int]sample.Request{}
 	var service []float64
-	for _, r := range w.rs {
+	for _, r := range w.done {
 		if r.Worker < 0 { // not a held stream: the plain law, allowed the error of its mean
 			service = append(service, (r.End - r.Started).Duration().Seconds())
 			continue
 		}
-		if before, ok := last[r.Worker]; ok && before.Outcome != sample.OK && r.Started > before.End {
-			area += (r.Started - before.End).Duration().Seconds()
+		since := r.Started
+		switch before, ok := last[r.Worker]; {
+		case !ok:
+			since = w.from // before it, the stream was in a request of the rung before
+		case before.Outcome != sample.OK:
+			since = before.End
 		}
-		area += (r.End - max(r.Started, w.from)).Duration().Seconds()
+		area += (r.End - since).Duration().Seconds()
 		last[r.Worker] = r
 	}
 	n := float64(w.n)
 	if service != nil {
-		off = math.Abs(n-float64(len(w.rs))/span*stat.Mean(service)) / n
+		off = math.Abs(n-float64(len(w.done))/span*stat.Mean(service)) / n
 		return off, off > littleLimit+4*math.Sqrt(stat.CV2(service)/float64(len(service)))
 	}
 	for _, r := range last {
@@ -188,7 +196,7 @@ func (w window) little() (off float64, wrong bool) {
 	}
 	area += float64(max(w.n-len(last), 0)) * span // streams whose request outlasts the window
 	off = math.Abs(n-area/span) / n
-	return off, off > littleLimit && off*n*span/float64(len(w.rs)) > briefly
+	return off, off > littleLimit && off*n*span/float64(len(w.done)) > briefly
 }
 
 // rung is the summary of the window; its verdict is not decided here.
@@ -196,26 +204,37 @@ func (w window) rung(p Probe) Rung {
 	r := Rung{Run: w.c.Run, Index: p.Index, N: w.n, Purpose: p.Purpose, StartedNS: int64(w.from), EndedNS: int64(w.to),
 		Samples: len(w.rs), Verdict: Undecided, Valid: true, Late: countTrue(w.late), Outcomes: map[string]int{}, Causes: map[string]int{}}
 	var ends, services, survivors []float64
+	flying := 0
 	for i := range w.rs {
-		q := &w.rs[i]
-		r.AudioS += q.Audio
-		if q.Outcome != sample.OK {
+		switch q := &w.rs[i]; q.Outcome {
+		case sample.OK:
+			r.OK++
+			services = append(services, q.Service())
+			if q.At(w.c.Mark).Known() {
+				survivors = append(survivors, w.marks[i])
+			}
+		case "":
+			flying++
+		default:
 			r.Outcomes[string(q.Outcome)]++
 			if q.Cause != "" {
 				r.Causes[q.Cause]++
 			}
-			continue
 		}
-		r.OK++
-		r.Chars += int64(q.Chars)
-		ends = append(ends, q.End.Duration().Seconds())
-		services = append(services, q.Service())
-		if q.At(w.c.Mark).Known() {
-			survivors = append(survivors, w.marks[i])
+	}
+	if flying > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d requests were late and still in flight at the end: their times are at least what is shown", flying))
+	}
+	for i := range w.done {
+		q := &w.done[i]
+		r.AudioS += q.Audio
+		if q.Outcome == sample.OK {
+			r.Chars += int64(q.Chars)
+			ends = append(ends, q.End.Duration().Seconds())
 		}
 	}
 	if span := w.seconds(); span > 0 {
-		r.Tries = float64(len(w.rs)) / span
+		r.Tries = float64(len(w.done)) / span
 		rate, low, high, ok := stat.Rate(ends, w.from.Duration().Seconds(), w.to.Duration().Seconds(), 0.95)
 		r.X = rate
 		if ok {
@@ -241,7 +260,7 @@ func (w window) rung(p Probe) Rung {
 	if w.c.Percentile != 95 {
 		put(&r.Quantile, "quantile_ms", ms(w.c.Percentile))
 	}
-	if r.OK < r.Samples {
+	if r.OK+flying < r.Samples {
 		put(&r.OKP95, "ok_only_p95_ms", 1000*stat.Percentile(stat.Sorted(survivors), 95))
 	}
 	services = stat.Sorted(services)
@@ -276,9 +295,9 @@ func (c Config) objective(r Rung) float64 {
 
 // invalid says why the rung decides nothing, "" when it may.
 func (w window) invalid(missed bool, e Evidence) string {
-	for i := range w.rs {
-		if w.rs[i].Outcome == sample.ClientFault {
-			return "client fault: " + worst(causes(w.rs, sample.ClientFault))
+	for i := range w.done {
+		if w.done[i].Outcome == sample.ClientFault {
+			return "client fault: " + worst(causes(w.done, sample.ClientFault))
 		}
 	}
 	for _, n := range e.Counts {
@@ -306,9 +325,9 @@ func (w window) invalid(missed bool, e Evidence) string {
 // 99th percentile is one of the largest two, and one hiccup of a busy machine must not spoil a rung.
 func (w window) corrected(c sample.Client) sample.Client {
 	var late []float64
-	for i := range w.rs {
-		if w.rs[i].Intended.Known() {
-			late = append(late, w.rs[i].Lateness())
+	for i := range w.done {
+		if w.done[i].Intended.Known() {
+			late = append(late, w.done[i].Lateness())
 		}
 	}
 	if k := max(3, len(late)/100+1); len(late) >= k {

@@ -3,6 +3,7 @@ package ladder
 import (
 	"fmt"
 	"math"
+	"sort"
 	"time"
 
 	"loadline/internal/sample"
@@ -11,24 +12,32 @@ import (
 
 // probe is a rung being measured: it decides, request by request, whether the rung is decided.
 //
-// The first requests are warm-up: as many as there are streams, one full turnover, and until the objective has passed
-// once since the load began. Before that, no request of this rung can be late yet: a sample from then would flatter.
+// The first requests are warm-up: as many as there are streams, one full turnover. After that, requests are judged in the
+// order in which they started, not in which they ended: of many streams the first to end are the fast ones, and a sample
+// of those would flatter. A stream's next request starts when its last one ends, so a request is known before it ends,
+// and counts as late once it has been in flight for too long to be anything else.
 type probe struct {
 	c      Config
 	p      Probe
 	others pooled
 
-	rs     []sample.Request
-	marks  []float64
-	late   []bool
-	turned int // first index after a full turnover, -1: not yet
-	from   int // first judged index, -1: not yet
-	tested int // requests of the judged that the sequential test has taken
-	test   *stat.Sequential
-	quick  *stat.Sequential // of failures alone, before from
-	look   int
-	until  int // go on to this many judged requests before deciding again
-	longer int // how often the rung was made longer because it was not steady
+	done    []sample.Request // completed, in order
+	warm    int              // completions that make a full turnover
+	streams map[int]bool     // that have completed a request
+	turned  int              // index in done after a full turnover, -1: not yet
+	after   time.Duration    // the longest time from the mark to the end so far
+
+	started []started   // since the turnover, in order
+	open    map[int]int // by stream: index in started of its request in flight
+	from    int         // first judged index in started
+	known   int         // those before this index are known
+	tested  int         // those before this index are in the sequential test
+
+	test  *stat.Sequential
+	quick *stat.Sequential // of failures alone, in order of completion
+	look  int
+	until int // go on to this many judged requests before deciding again
+	retry int // how often the rung was made longer because it was not steady
 
 	verdict  Verdict
 	cause    string
@@ -36,8 +45,20 @@ type probe struct {
 	ended    bool
 }
 
-func newProbe(c Config, p Probe, others pooled) *probe {
-	return &probe{c: c, p: p, others: others, turned: -1, from: -1, test: c.sequential(), quick: c.sequential(), verdict: Undecided}
+// started is a request that has started: where it is in done, -1 while it is in flight.
+type started struct {
+	at   sample.Nanos
+	done int
+}
+
+// newProbe is a probe that judges at once when its streams have been held since the rung before.
+func newProbe(c Config, p Probe, others pooled, held bool) *probe {
+	q := &probe{c: c, p: p, others: others, warm: p.N, turned: -1, streams: map[int]bool{}, open: map[int]int{},
+		test: c.sequential(), quick: c.sequential(), verdict: Undecided}
+	if held {
+		q.warm = 1
+	}
+	return q
 }
 
 func (c Config) sequential() *stat.Sequential {
@@ -45,31 +66,79 @@ func (c Config) sequential() *stat.Sequential {
 }
 
 func (p *probe) add(r sample.Request) bool {
-	x := r.Latency(p.c.Mark, sample.FromStarted)
-	p.rs, p.marks, p.late = append(p.rs, r), append(p.marks, x), append(p.late, x > p.c.SLO.Seconds())
-	i := len(p.rs) - 1
-	if p.turned < 0 {
-		if i >= p.p.N {
-			p.turned = i
-		} else {
-			return false
-		}
+	i := len(p.done)
+	p.done = append(p.done, r)
+	p.streams[r.Worker] = true
+	if r.Outcome == sample.OK && r.At(p.c.Mark).Known() {
+		p.after = max(p.after, (r.End - r.At(p.c.Mark)).Duration())
 	}
-	if p.from < 0 {
-		if (r.End - p.rs[0].End).Duration() < p.c.SLO {
-			return p.failsAtOnce(i)
+	if p.turned < 0 {
+		if i+1 >= p.warm {
+			p.turn(r)
 		}
-		p.from = i
+		return false
+	}
+	p.follow(r, i)
+	if p.failsAtOnce(i) {
+		return true
+	}
+	// Streams that have not come back are still in requests of the rung before, or overloaded by them: start again.
+	stuck := p.p.N - len(p.streams)
+	if p.warm > 1 && r.Worker >= 0 && p.known > p.from && float64(stuck) > p.c.allowed()*float64(p.p.N) {
+		p.turn(r)
+		return false
 	}
 	return p.judge()
 }
 
-// failsAtOnce sees, before the objective has passed once, a rung whose requests fail instead of being late.
+// turn begins to judge with the requests that start from the end of r on.
+func (p *probe) turn(r sample.Request) {
+	p.turned = len(p.done)
+	p.started = p.started[:0]
+	clear(p.open)
+	p.restart(0)
+	p.known, p.retry = 0, 0
+	p.next(r)
+}
+
+// next notes the request that the stream of r starts when r ends. After a failure it may pause first.
+func (p *probe) next(r sample.Request) {
+	if r.Worker >= 0 && r.Outcome == sample.OK {
+		p.open[r.Worker] = len(p.started)
+		p.started = append(p.started, started{r.End, -1})
+	}
+}
+
+// follow notes that a request ended and that its stream's next one started, and moves up to where all is known.
+func (p *probe) follow(r sample.Request, i int) {
+	at, ok := p.open[r.Worker]
+	delete(p.open, r.Worker)
+	switch {
+	case ok:
+		p.started[at].done = i
+	case r.Worker < 0 || r.Started >= p.begin(): // streams unknown, or its stream had paused after a failure
+		p.started = append(p.started, started{r.Started, i})
+	}
+	p.next(r)
+	tooLong := r.End - sample.Since(p.c.SLO+p.after)
+	for p.known < len(p.started) && (p.started[p.known].done >= 0 || p.started[p.known].at < tooLong) {
+		p.known++
+	}
+}
+
+// begin is when the turnover was complete, or the first request started while it is not.
+func (p *probe) begin() sample.Nanos {
+	if p.turned > 0 {
+		return p.done[p.turned-1].End
+	}
+	return p.done[0].Started
+}
+
+// failsAtOnce sees a rung whose requests fail, before those that started first are known to be late.
 func (p *probe) failsAtOnce(i int) bool {
-	if p.quick.Add(p.rs[i].Outcome != sample.OK) == stat.Bad && i-p.turned+1 >= p.failLeast() {
-		p.from = p.turned
-		p.verdict = Fail
-		p.ended = true
+	if p.quick.Add(p.done[i].Outcome != sample.OK) == stat.Bad && i-p.turned+1 >= p.failLeast() && p.known-p.from < p.failLeast() {
+		p.known = len(p.started)
+		p.verdict, p.ended = Fail, true
 	}
 	return p.ended
 }
@@ -78,30 +147,48 @@ func (p *probe) failsAtOnce(i int) bool {
 // few more must show that it was not just that.
 func (p *probe) failLeast() int { return failLeast + min(p.p.N, stallMost) }
 
-// judged is the requests after the warm-up.
-func (p *probe) judged() window {
-	from := p.from
-	w := window{c: p.c, n: p.p.N, rs: p.rs[from:], marks: p.marks[from:], late: p.late[from:]}
-	switch {
-	case from > 0:
-		w.from = p.rs[from-1].End
-	case len(p.rs) > 0:
-		w.from = p.rs[0].Started
+// isLate says whether a known request was late.
+func (p *probe) isLate(s started) bool {
+	return s.done < 0 || p.done[s.done].Latency(p.c.Mark, sample.FromStarted) > p.c.SLO.Seconds()
+}
+
+// lates is the late indicators of the judged requests, in the order in which they started.
+func (p *probe) lates() []bool {
+	out := make([]bool, 0, p.known-p.from)
+	for _, s := range p.started[p.from:p.known] {
+		out = append(out, p.isLate(s))
 	}
-	if len(p.rs) > 0 {
-		w.to = p.rs[len(p.rs)-1].End
+	return out
+}
+
+// judged is the requests after the warm-up: those that count, and all that completed meanwhile.
+func (p *probe) judged() window {
+	w := window{c: p.c, n: p.p.N, from: p.begin(), to: p.done[len(p.done)-1].End}
+	if p.from > 0 {
+		w.from = p.started[p.from].at
+	}
+	first := sort.Search(len(p.done), func(i int) bool { return p.done[i].End > w.from })
+	w.done = p.done[first:]
+	for _, s := range p.started[p.from:p.known] {
+		r := sample.New(-1)
+		r.Started, r.Worker = s.at, -1
+		x := (w.to - s.at).Duration().Seconds()
+		if s.done >= 0 {
+			r = p.done[s.done]
+			x = r.Latency(p.c.Mark, sample.FromStarted)
+		}
+		w.rs, w.marks, w.late = append(w.rs, r), append(w.marks, x), append(w.late, p.isLate(s))
 	}
 	return w
 }
 
 func (p *probe) judge() bool {
-	n := len(p.rs) - p.from
-	for p.tested < n && p.p.Purpose != Certify {
-		p.test.Add(p.late[p.from+p.tested])
-		p.tested++
+	for ; p.tested < p.known; p.tested++ {
+		p.test.Add(p.isLate(p.started[p.tested]))
 	}
+	n := p.known - p.from
 	full := n >= p.p.MaxSamples
-	if n < p.until && !full {
+	if n == 0 || n < p.until && !full {
 		return false
 	}
 	verdict, ready := p.opinion(n, full)
@@ -119,7 +206,7 @@ func (p *probe) opinion(n int, full bool) (Verdict, bool) {
 	enough := map[Purpose]int{Pair: pairSize, Retest: retestSize}[p.p.Purpose]
 	if p.p.Purpose == Survey && p.p.N == 1 {
 		enough = surveyFirst
-		if held := p.rs[len(p.rs)-1].End - p.rs[p.from].End; held.Duration() >= surveyTime {
+		if held := p.done[len(p.done)-1].End - p.begin(); held.Duration() >= surveyTime {
 			enough = surveyLeast
 		}
 	}
@@ -137,12 +224,11 @@ func (p *probe) opinion(n int, full bool) (Verdict, bool) {
 // certify is the opinion of a certify rung: at each look, once it has been held long enough, whether the late ones prove
 // the objective at a quarter of alpha; and between looks, whether there is no more hope.
 func (p *probe) certify(n int, full bool) (Verdict, bool) {
-	late := p.late[p.from:]
 	if p.look < len(looks) && n >= p.c.scale(looks[p.look]) && p.judged().seconds() >= p.c.CertifyHold.Seconds() {
 		for p.look < len(looks) && n >= p.c.scale(looks[p.look]) {
 			p.look++
 		}
-		size, k := effective(late, p.others)
+		size, k := effective(p.lates(), p.others)
 		switch {
 		case stat.Proves(size, k, p.c.allowed(), (1-p.c.Confidence)/float64(len(looks))):
 			return Pass, true
@@ -152,10 +238,10 @@ func (p *probe) certify(n int, full bool) (Verdict, bool) {
 			return Undecided, true
 		}
 	}
-	if n < p.failLeast() || n%10 != 0 || p.hope(float64(n), float64(countTrue(late))) {
+	if n < p.failLeast() || n%10 != 0 {
 		return Undecided, false
 	}
-	return Fail, !p.hope(effective(late, p.others))
+	return Fail, !p.hope(effective(p.lates(), p.others))
 }
 
 // hope says whether the sequential test would not have called so many late bad.
@@ -168,7 +254,7 @@ func (p *probe) hope(n, k float64) bool {
 // or goes on for as long again, and in the end judges the last third.
 func (p *probe) settle(verdict Verdict, full bool) bool {
 	w := p.judged()
-	final := full || p.longer >= 3 || p.p.Purpose == Certify && p.look == len(looks)
+	final := full || p.retry >= 3 || p.p.Purpose == Certify && p.look == len(looks)
 	if verdict == Fail && w.share() <= p.c.allowed() {
 		verdict = Undecided // the sequential test's bound reaches a little below the objective
 	}
@@ -183,7 +269,7 @@ func (p *probe) settle(verdict Verdict, full bool) bool {
 		stat.AtMost(float64(len(third.rs)), float64(countTrue(third.late)), w.share()) < 0.01
 	switch {
 	case burst && !final:
-		p.restart(len(p.rs) - len(third.rs))
+		p.restart(p.known - len(third.rs))
 		return false
 	case burst:
 		verdict, p.cause = Undecided, "not steady: its late requests came in a burst that had passed by its end"
@@ -192,7 +278,7 @@ func (p *probe) settle(verdict Verdict, full bool) bool {
 			warning = unsteady
 		}
 	case !final:
-		p.longer++
+		p.retry++
 		p.until = 2 * len(w.rs)
 		return false
 	case third.quantile() > p.c.SLO.Seconds():
@@ -207,29 +293,27 @@ func (p *probe) settle(verdict Verdict, full bool) bool {
 	return true
 }
 
-// restart judges only what comes from index i on.
+// restart judges only what started from index i on.
 func (p *probe) restart(i int) {
-	p.longer++
-	p.from, p.tested, p.test, p.until, p.look = i, 0, p.c.sequential(), 0, 0
+	p.retry++
+	p.from, p.tested, p.test, p.until, p.look = i, i, p.c.sequential(), 0, 0
 }
 
 // close judges the rung with what is known besides its requests.
 func (p *probe) close(e Evidence) Rung {
-	if p.from < 0 {
-		p.from = max(p.turned, 0)
+	if len(p.done) == 0 {
+		r := window{c: p.c, n: p.p.N, from: e.Began, to: e.Ended}.rung(p.p)
+		r.Counts, r.Valid, r.Cause = e.Counts, false, fmt.Sprintf("no request completed in %s", (e.Ended-e.Began).Duration().Round(time.Second))
+		return r
 	}
 	w := p.judged()
 	r := w.rung(p.p)
 	r.Counts, r.Warnings = e.Counts, p.warnings
-	if len(p.rs) == 0 {
-		r.Valid, r.Cause = false, fmt.Sprintf("no request completed in %s", (e.Ended-e.Began).Duration().Round(time.Second))
-		return r
-	}
-	r.WarmupS = (w.from - p.rs[0].Started).Duration().Seconds()
+	r.WarmupS = (w.from - p.done[0].Started).Duration().Seconds()
 	r.Verdict = p.verdict
 	if !p.ended {
-		if p.turned < 0 {
-			p.cause = fmt.Sprintf("held for too short: only %d of its %d streams had turned over", len(p.rs), p.p.N)
+		if p.known == p.from {
+			p.cause = fmt.Sprintf("held for too short: only %d requests completed on %d streams, none of them after the warm-up", len(p.done), p.p.N)
 		}
 		r.Verdict = map[stat.Decision]Verdict{stat.Good: Pass, stat.Bad: Fail, stat.Open: Undecided}[p.test.Decision()]
 	}

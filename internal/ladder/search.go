@@ -49,6 +49,7 @@ type Search struct {
 
 	probe   *probe // being measured
 	decided bool
+	held    int // streams held by the rung just closed: a rung that holds as many needs no turnover
 }
 
 // NewSearch is a search for the largest concurrency that meets c.
@@ -127,7 +128,7 @@ func (s *Search) plan() (int, Purpose) {
 		case hi > 0 && hi-lo > s.resolution(lo):
 			return s.between(lo, hi), Bisect
 		default:
-			return max(lo, s.c.Min), Certify
+			return max(s.candidate(lo), s.c.Min), Certify
 		}
 	}
 	if n := s.pairNext(); n > 0 {
@@ -275,17 +276,31 @@ func (s *Search) certified() *Rung {
 	return s.find(func(r Rung) bool { return r.Purpose == Certify && r.Verdict == Pass })
 }
 
-// lower is the candidate after a failed certificate: 5 % less, or so little less as the sharpness of the curve asks for:
-// where the tail of what was just measured, beyond the percentile, would meet the objective.
-func (s *Search) lower() int {
-	at := s.find(func(r Rung) bool { return r.Purpose == Certify })
+// easier is the concurrency below n at which the tail of what was measured there, halfway from the objective's percentile
+// to the 99th, would meet the objective: where a certificate is likely. No more than the resolution below n.
+func (s *Search) easier(at Rung) float64 {
 	n := float64(at.N)
 	next := n * (1 - s.c.Resolution)
-	if q := s.c.objective(*at); at.P99 != nil && q > 0 {
+	if q := s.c.objective(at); at.P99 != nil && q > 0 {
 		tail := math.Sqrt(q * *at.P99 / 1000)
-		next = max(next, min(n*math.Pow(s.c.SLO.Seconds()/tail, 1/s.growth(*at)), n-1))
+		next = max(next, min(n*math.Pow(s.c.SLO.Seconds()/tail, 1/s.growth(at)), n))
 	}
-	return min(int(next), at.N-1)
+	return next
+}
+
+// candidate is the first concurrency to certify, at or below one that passed.
+func (s *Search) candidate(lo int) int {
+	at := s.find(func(r Rung) bool { return r.N == lo })
+	if at == nil {
+		return lo
+	}
+	return int(math.Ceil(s.easier(*at)))
+}
+
+// lower is the candidate after one that was not certified.
+func (s *Search) lower() int {
+	at := s.find(func(r Rung) bool { return r.Purpose == Certify })
+	return min(int(s.easier(*at)), at.N-1)
 }
 
 // Add implements Searcher.
@@ -295,7 +310,7 @@ func (s *Search) Add(r sample.Request) bool {
 		if !more {
 			return true
 		}
-		s.probe = newProbe(s.c, p, s.correlation())
+		s.probe = newProbe(s.c, p, s.correlation(), p.N == s.held)
 	}
 	if !s.decided {
 		s.decided = s.probe.add(r)
@@ -307,10 +322,10 @@ func (s *Search) Add(r sample.Request) bool {
 func (s *Search) Close(e Evidence) Rung {
 	if s.probe == nil {
 		p, _ := s.Next()
-		s.probe = newProbe(s.c, p, s.correlation())
+		s.probe = newProbe(s.c, p, s.correlation(), p.N == s.held)
 	}
 	r := s.probe.close(e)
-	s.probe, s.decided = nil, false
+	s.probe, s.decided, s.held = nil, false, r.N
 	s.take(r)
 	return r
 }
@@ -324,7 +339,7 @@ func (s *Search) Replay(r Rung) error {
 	case p.N != r.N || p.Purpose != r.Purpose:
 		return fmt.Errorf("rung %d is N = %d (%s), but this search holds N = %d (%s) there", r.Index, r.N, r.Purpose, p.N, p.Purpose)
 	}
-	s.probe, s.decided = nil, false
+	s.probe, s.decided, s.held = nil, false, 0
 	s.take(r)
 	return nil
 }
@@ -351,7 +366,7 @@ func (s *Search) brokenEndpoint() string {
 			before = r
 		}
 	}
-	per := func(r Rung) float64 { return r.AudioS / float64(r.Samples) }
+	per := func(r Rung) float64 { return r.AudioS / (r.Tries * float64(r.EndedNS-r.StartedNS) / 1e9) }
 	jump := now.Tries / (before.Tries * max(1, float64(now.N)/float64(before.N)))
 	if jump <= 1.5 || per(now) >= per(s.rungs[first])/2 {
 		return ""
