@@ -19,8 +19,8 @@ type receiver struct {
 	call  load.Call
 	rec   *sample.Request
 
-	buf     [4 << 10]byte
-	payload []byte // of one event of a response stream
+	buf  [4 << 10]byte
+	long []byte // a message of a response stream that buf cannot hold
 }
 
 var receivers = sync.Pool{New: func() any { return new(receiver) }}

@@ -10,8 +10,6 @@ import (
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
-	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime/types"
 	"github.com/aws/smithy-go"
@@ -172,7 +170,6 @@ type call struct {
 	whole   bool // the SDK reads the body itself
 	recv    *receiver
 	stream  io.ReadCloser
-	at      sample.Nanos // of the latest raw read
 }
 
 // sender is the SDK's HTTP client. It returns once the request is written whole: the SDK closes the request body when
@@ -245,38 +242,28 @@ func (streamTaker) HandleDeserialize(ctx context.Context, in middleware.Deserial
 // events takes the parts of a response stream to its end. A part is stamped with the raw read that completed it.
 func (cl *call) events() error {
 	r := cl.recv
-	raw := &stamped{call: cl}
-	decoder := eventstream.NewDecoder()
+	in := messages{body: cl.stream, clock: cl.ex.clock, buf: r.buf[:], long: r.long}
+	defer func() { r.long = in.long }()
 	for {
-		m, err := decoder.Decode(raw, r.payload)
+		m, err := in.next()
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
-			cut := err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF)
-			switch {
-			case err == io.EOF && raw.err == io.EOF && raw.used == 0:
-				return nil
-			case cut && raw.err == io.EOF:
-				return io.ErrUnexpectedEOF
-			case raw.err != nil && raw.err != io.EOF:
-				return raw.err
-			}
-			return fmt.Errorf("%w: %w", errFrame, err)
+			return err
 		}
-		raw.used = 0
-		if cap(m.Payload) > cap(r.payload) {
-			r.payload = m.Payload[:0]
-		}
-		switch text(m, eventstreamapi.MessageTypeHeader) {
-		case eventstreamapi.EventMessageType:
-			if text(m, eventstreamapi.EventTypeHeader) == "PayloadPart" && len(m.Payload) > 0 {
-				if err := r.take(cl.at, m.Payload); err != nil {
+		switch string(m.kind) {
+		case "event":
+			if string(m.name) == "PayloadPart" && len(m.payload) > 0 {
+				if err := r.take(m.at, m.payload); err != nil {
 					return err
 				}
 			}
-		case eventstreamapi.ExceptionMessageType:
-			cl.exception(text(m, eventstreamapi.ExceptionTypeHeader), m.Payload)
+		case "exception":
+			cl.exception(string(m.name), m.payload)
 			return nil
-		case eventstreamapi.ErrorMessageType:
-			cl.ex.rec.Outcome, cl.ex.rec.Cause = service(text(m, eventstreamapi.ErrorCodeHeader), text(m, eventstreamapi.ErrorMessageHeader), http.StatusInternalServerError)
+		case "error":
+			cl.ex.rec.Outcome, cl.ex.rec.Cause = service(string(m.name), string(m.text), http.StatusInternalServerError)
 			return nil
 		}
 	}
@@ -293,43 +280,4 @@ func (cl *call) exception(kind string, payload []byte) {
 		message = v.ErrorCode + ": " + message
 	}
 	cl.ex.rec.Outcome, cl.ex.rec.Cause = service(kind, message, http.StatusInternalServerError)
-}
-
-func text(m eventstream.Message, name string) string {
-	if v := m.Headers.Get(name); v != nil {
-		return v.String()
-	}
-	return ""
-}
-
-// errFrame marks bytes that are not an event stream.
-var errFrame = errors.New("damaged event stream")
-
-// stamped reads the raw body in large pieces and notes when each came, so that the decoder's small reads and its work
-// stay off the clock.
-type stamped struct {
-	call       *call
-	start, end int   // of what is left in the receiver's buffer
-	used       int   // bytes given since the last whole message
-	err        error // that ended the body
-}
-
-func (s *stamped) Read(b []byte) (int, error) {
-	r := s.call.recv
-	if s.start == s.end {
-		if s.err != nil {
-			return 0, s.err
-		}
-		var n int
-		n, s.err = s.call.stream.Read(r.buf[:])
-		if n == 0 {
-			return 0, s.err
-		}
-		s.call.at = s.call.ex.clock()
-		s.start, s.end = 0, n
-	}
-	n := copy(b, r.buf[s.start:s.end])
-	s.start += n
-	s.used += n
-	return n, nil
 }
