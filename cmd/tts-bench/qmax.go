@@ -158,14 +158,16 @@ func (a *app) qmax(cmd *cobra.Command, f *qmaxFlags) error {
 }
 
 // mayDiffer are the settings that a resumed run may change: they do not change what is measured.
-var mayDiffer = map[string]bool{"yes": true, "dry-run": true, "resume": true, "endpoint-url": true, "header": true, "json": true,
-	"state-dir": true, "out": true, "no-save": true, "max-cost": true, "stop-alarm": true, "no-cloudwatch": true, "help": true}
+var mayDiffer = map[string]bool{"yes": true, "dry-run": true, "dry-run-s": true, "endpoint-url": true, "json": true,
+	"state-dir": true, "out": true, "no-save": true, "max-cost": true, "stop-alarm": true, "no-cloudwatch": true}
 
 // resumable says whether doc can be gone on with, and gives the flags the settings that it was started with.
 func resumable(doc *artifact.QMax, path string, fl *pflag.FlagSet) error {
 	switch {
 	case doc.Complete:
 		return exit.Misuse(fmt.Errorf("--resume %s: that run is complete: measure again without --resume", path))
+	case doc.Target.URL != "" && !fl.Changed("url"): // what it may hide is not recorded
+		return exit.Misuse(fmt.Errorf("--resume %s: give --url again (it was %s), and any --header", path, doc.Target.URL))
 	case len(doc.Settings) == 0:
 		return exit.Misuse(fmt.Errorf("--resume %s: it carries no settings of this tool: measure again without --resume", path))
 	}
@@ -173,12 +175,10 @@ func resumable(doc *artifact.QMax, path string, fl *pflag.FlagSet) error {
 	fl.VisitAll(func(flag *pflag.Flag) {
 		was, ok := doc.Settings[flag.Name].(string)
 		switch {
-		case !ok || mayDiffer[flag.Name] && flag.Name != "endpoint-url":
+		case !ok || was == flag.Value.String() || mayDiffer[flag.Name] && (flag.Changed || flag.Name != "endpoint-url"):
 		case flag.Changed:
-			if flag.Value.String() != was && !mayDiffer[flag.Name] {
-				bad = append(bad, fmt.Errorf("--%s %s: the interrupted run had %s: leave it out, or measure again without --resume", flag.Name, flag.Value, was))
-			}
-		case flag.Value.String() != was:
+			bad = append(bad, fmt.Errorf("--%s %s: the interrupted run had %s: leave it out, or measure again without --resume", flag.Name, flag.Value, was))
+		default:
 			if err := fl.Set(flag.Name, strings.Trim(was, "[]")); err != nil {
 				bad = append(bad, fmt.Errorf("--resume %s: setting %s: %w", path, flag.Name, err))
 			}
@@ -317,7 +317,7 @@ func settings(fl *pflag.FlagSet) map[string]any {
 	m := map[string]any{}
 	fl.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
-		case "help", "header", "url", "resume":
+		case "help", "header", "url", "resume", "dry-run-s":
 		default:
 			m[f.Name] = f.Value.String()
 		}
@@ -366,9 +366,6 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
 	if err != nil {
 		return err
 	}
-	if bound := state.Fingerprint.QueueBound; j.probeDepth && bound != nil && *bound > 0 {
-		j.search.Max = min(j.search.Max, *bound)
-	}
 	tr, err := a.open(cfg, j.to, j.maxN)
 	if err != nil {
 		return err
@@ -382,6 +379,9 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
 		}
 	}
 	c := measure.Config{Doc: doc, Counter: v}
+	if bound := state.Fingerprint.QueueBound; bound != nil {
+		c.Bound = *bound
+	}
 	if !j.noFreeze {
 		rec := freeze.Record(state)
 		rec.RunID, rec.CreatedAt, rec.Owner, rec.Command, rec.URL = doc.RunID, time.Now().UTC(), owner(), "qmax", j.target.endpointURL

@@ -47,6 +47,9 @@ func (a *app) dryRun(j *qmaxJob) error {
 		fmt.Fprintf(w, "passes      %d\n", j.runs)
 	}
 	fmt.Fprintf(w, "wall clock  about %s, at most %s; the published schedule takes %s\n", short(runs*c.Wall), short(runs*c.MaxWall), short(published.Wall))
+	if j.to.URL == "" && !j.noCloudWatch {
+		fmt.Fprintf(w, "            and up to 3m more, thawed, until CloudWatch has published\n")
+	}
 	fmt.Fprintf(w, "rungs       about %d, at most %d\n", j.runs*c.Probes, j.runs*c.MaxProbes)
 	fmt.Fprintf(w, "requests    about %d, at most %d, at an assumed %s each (--dry-run-s)\n", j.runs*c.Requests, j.runs*c.MaxRequests, short(j.service))
 	fmt.Fprintf(w, "texts       %s: %d texts, %.1f characters on average\n", j.texts.ID(), j.texts.Len(), j.texts.Stats().CharsMean)
@@ -57,7 +60,7 @@ func (a *app) dryRun(j *qmaxJob) error {
 		fmt.Fprintf(w, "money       unknown: %s has no price for it\n", j.target.models)
 	default:
 		hour := m.Price.PerHour
-		fmt.Fprintf(w, "money       about %.2f, at most %.2f, for one %s at %.3f an hour (%s, %s)\n",
+		fmt.Fprintf(w, "money       about %.2f, at most %.2f, for one %s at %.3f an hour\n            (%s, %s)\n",
 			hour*(runs*c.Wall).Hours(), hour*(runs*c.MaxWall).Hours(), m.InstanceType, hour, m.Price.Source, m.Price.Date)
 	}
 	fmt.Fprintf(w, "next: the same without --dry-run\n")
@@ -100,7 +103,11 @@ func (a *app) finishQMax(j *qmaxJob, doc *artifact.QMax, files *store.Journal, s
 	}
 	if stopped != nil {
 		if path != "" {
-			fmt.Fprintf(status, "next: tts-bench qmax --resume %s goes on after the last closed rung\n", path)
+			again := "tts-bench qmax --resume " + path
+			if doc.Target.URL != "" {
+				again += " --url " + doc.Target.URL
+			}
+			fmt.Fprintf(status, "next: %s\n      goes on after the last closed rung\n", again)
 		}
 		return stopped
 	}
@@ -194,13 +201,10 @@ func answer(doc *artifact.QMax) string {
 			s += fmt.Sprintf(", not certified (%s).", doc.Verdict)
 		}
 		say("%s", s)
-		switch pass, fail := doc.Bracket.Pass, doc.Bracket.Fail; {
-		case fail > 0 && doc.Cliff:
-			say("%d in flight met the objective, %d missed it, and the step between is a cliff: keep a wide margin.", pass, fail)
-		case fail > 0:
+		if pass, fail := doc.Bracket.Pass, doc.Bracket.Fail; fail > 0 {
 			say("%d in flight met the objective, %d missed it.", pass, fail)
-		default:
-			say("%d in flight met the objective and nothing higher was tried: it is a lower bound.", pass)
+		} else {
+			say("%d in flight met the objective, and nothing higher missed it.", pass)
 		}
 	}
 	if len(doc.PerRun) > 1 {

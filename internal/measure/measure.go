@@ -73,6 +73,7 @@ type Config struct {
 	Counter Counter
 	Metrics Metrics
 
+	Bound   int                                         // the endpoint refuses beyond this many in flight; 0: it does not
 	Closed  []ladder.Rung                               // rungs of an interrupted run, replayed instead of measured
 	Spend   time.Duration                               // stop before the instance has been held this long; 0: no limit
 	Alarms  func(ctx context.Context) ([]string, error) // alarms that are firing; nil: none are watched
@@ -334,7 +335,11 @@ func (m *run) fill() {
 	d.QMax, d.Certificate, d.Bracket, d.Cliff = r.QMax, r.Certificate, r.Bracket, r.Cliff
 	d.Verdict, d.Reason, d.PerRun = string(r.Verdict), r.Reason, r.PerRun
 	d.Mu, d.SMean, d.SP95, d.FirstAudioAt1 = r.Mu, r.SMean, r.SP95, r.FirstAudioAt1
-	d.ProbePair, d.CharsPerS, d.Warnings = r.ProbePair, r.CharsPerS, r.Warnings
+	d.ProbePair, d.CharsPerS, d.Warnings = r.ProbePair, r.CharsPerS, slices.Clone(r.Warnings)
+	if q := d.QMax; m.Bound > 0 && q != nil && *q > m.Bound { // a few refusals among many are within the objective
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%d in flight met the objective, of which the queue bound admits %d: that is Q_max", *q, m.Bound))
+		d.QMax, d.Bracket.Pass = new(m.Bound), min(d.Bracket.Pass, m.Bound)
+	}
 }
 
 // quiet refuses to begin while a stop alarm is firing.

@@ -344,6 +344,22 @@ func TestQMax(t *testing.T) {
 	})
 }
 
+// TestBound: a few refusals among many stay within the objective, but what the gate does not admit is not held.
+func TestBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, s, _ := config(newEndpoint(1))
+		s.list = []ladder.Probe{{N: 1}, {N: 53}}
+		c.Bound = 50
+		doc, err := QMax(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *doc.QMax != 50 || len(doc.Warnings) != 1 || s.list[1].N != 53 {
+			t.Errorf("Q_max %d, warnings %q", *doc.QMax, doc.Warnings)
+		}
+	})
+}
+
 // TestCountDuring is B7: the count is read while a rung lasts, and a change is evidence against it.
 func TestCountDuring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
