@@ -66,6 +66,7 @@ func TestScripts(t *testing.T) {
 			"speaker": speaker,
 			"glob":    glob,
 			"code":    code,
+			"wav":     wav,
 		},
 	})
 }

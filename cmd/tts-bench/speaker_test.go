@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -97,5 +98,20 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("%v exited %s, want %s", args[1:], got, args[0])
+	}
+}
+
+// wav wants a file that is WAV with true sizes and more than a tenth of a second of sound.
+func wav(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: wav FILE")
+	}
+	b := []byte(ts.ReadFile(args[0]))
+	if len(b) < 44 || string(b[:4]) != "RIFF" || string(b[36:40]) != "data" {
+		ts.Fatalf("%s is not WAV: %d bytes", args[0], len(b))
+	}
+	riff, data, rate := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[40:]), binary.LittleEndian.Uint32(b[28:])
+	if int(riff) != len(b)-8 || int(data) != len(b)-44 || data < rate/10 {
+		ts.Fatalf("%s states %d and %d bytes of %d, at %d a second", args[0], riff, data, len(b), rate)
 	}
 }
