@@ -22,7 +22,6 @@ type probe struct {
 	others pooled
 
 	done    []sample.Request // completed, in order
-	warm    int              // completions that make a full turnover
 	streams map[int]bool     // that have completed a request
 	turned  int              // index in done after a full turnover, -1: not yet
 	after   time.Duration    // the longest time from the mark to the end so far
@@ -51,14 +50,9 @@ type started struct {
 	done int
 }
 
-// newProbe is a probe that judges at once when its streams have been held since the rung before.
-func newProbe(c Config, p Probe, others pooled, held bool) *probe {
-	q := &probe{c: c, p: p, others: others, warm: p.N, turned: -1, streams: map[int]bool{}, open: map[int]int{},
+func newProbe(c Config, p Probe, others pooled) *probe {
+	return &probe{c: c, p: p, others: others, turned: -1, streams: map[int]bool{}, open: map[int]int{},
 		test: c.sequential(), quick: c.sequential(), verdict: Undecided}
-	if held {
-		q.warm = 1
-	}
-	return q
 }
 
 func (c Config) sequential() *stat.Sequential {
@@ -68,23 +62,24 @@ func (c Config) sequential() *stat.Sequential {
 func (p *probe) add(r sample.Request) bool {
 	i := len(p.done)
 	p.done = append(p.done, r)
+	seen := p.streams[r.Worker]
 	p.streams[r.Worker] = true
 	if r.Outcome == sample.OK && r.At(p.c.Mark).Known() {
 		p.after = max(p.after, (r.End - r.At(p.c.Mark)).Duration())
 	}
 	if p.turned < 0 {
-		if i+1 >= p.warm {
+		if i+1 >= p.p.N {
 			p.turn(r)
 		}
 		return false
 	}
-	p.follow(r, i)
+	p.follow(r, i, seen)
 	if p.failsAtOnce(i) {
 		return true
 	}
 	// Streams that have not come back are still in requests of the rung before, or overloaded by them: start again.
 	stuck := p.p.N - len(p.streams)
-	if p.warm > 1 && r.Worker >= 0 && p.known > p.from && float64(stuck) > p.c.allowed()*float64(p.p.N) {
+	if r.Worker >= 0 && p.known > p.from && float64(stuck) > p.c.allowed()*float64(p.p.N) {
 		p.turn(r)
 		return false
 	}
@@ -109,14 +104,15 @@ func (p *probe) next(r sample.Request) {
 	}
 }
 
-// follow notes that a request ended and that its stream's next one started, and moves up to where all is known.
-func (p *probe) follow(r sample.Request, i int) {
+// follow notes that a request ended and that its stream's next one started, and moves up to where all is known. A stream's
+// first request is not judged: when it started was not seen, and of those the fast would come first.
+func (p *probe) follow(r sample.Request, i int, seen bool) {
 	at, ok := p.open[r.Worker]
 	delete(p.open, r.Worker)
 	switch {
 	case ok:
 		p.started[at].done = i
-	case r.Worker < 0 || r.Started >= p.begin(): // streams unknown, or its stream had paused after a failure
+	case r.Worker < 0 || seen && r.Started >= p.begin(): // streams unknown, or its stream had paused after a failure
 		p.started = append(p.started, started{r.Started, i})
 	}
 	p.next(r)
@@ -161,12 +157,19 @@ func (p *probe) lates() []bool {
 	return out
 }
 
+// span is the time in which requests are judged.
+func (p *probe) span() (from, to sample.Nanos) {
+	from = p.begin()
+	if p.from > 0 {
+		from = p.started[p.from].at
+	}
+	return from, p.done[len(p.done)-1].End
+}
+
 // judged is the requests after the warm-up: those that count, and all that completed meanwhile.
 func (p *probe) judged() window {
-	w := window{c: p.c, n: p.p.N, from: p.begin(), to: p.done[len(p.done)-1].End}
-	if p.from > 0 {
-		w.from = p.started[p.from].at
-	}
+	w := window{c: p.c, n: p.p.N}
+	w.from, w.to = p.span()
 	first := sort.Search(len(p.done), func(i int) bool { return p.done[i].End > w.from })
 	w.done = p.done[first:]
 	for _, s := range p.started[p.from:p.known] {
@@ -224,7 +227,8 @@ func (p *probe) opinion(n int, full bool) (Verdict, bool) {
 // certify is the opinion of a certify rung: at each look, once it has been held long enough, whether the late ones prove
 // the objective at a quarter of alpha; and between looks, whether there is no more hope.
 func (p *probe) certify(n int, full bool) (Verdict, bool) {
-	if p.look < len(looks) && n >= p.c.scale(looks[p.look]) && p.judged().seconds() >= p.c.CertifyHold.Seconds() {
+	from, to := p.span()
+	if p.look < len(looks) && n >= p.c.scale(looks[p.look]) && (to-from).Duration() >= p.c.CertifyHold {
 		for p.look < len(looks) && n >= p.c.scale(looks[p.look]) {
 			p.look++
 		}

@@ -20,7 +20,7 @@ func mu(rungs []Rung) Interval {
 	var best *Rung
 	for i := range rungs {
 		r := &rungs[i]
-		if r.Valid && r.XLow != nil && (best == nil || *r.XLow > *best.XLow) {
+		if r.Valid && r.XLow != nil && r.Samples >= usable && (best == nil || *r.XLow > *best.XLow) {
 			best = r
 		}
 	}
@@ -51,7 +51,8 @@ func throughputs(rungs []Rung) []Rung {
 }
 
 // pair is p, the smallest even concurrency of 2 or more with at least 95 % of μ, where throughput between rungs is read
-// off the line, and whether p and p/2 are measured. 0 where no rung of 2 or more is.
+// off the line, and whether p and p/2 are measured. A measured concurrency within 5 % of it does as well: throughput is
+// noisy. 0 where no rung of 2 or more is.
 func pair(rungs []Rung) (p int, whole, half bool) {
 	points := throughputs(rungs)
 	if len(points) == 0 {
@@ -69,12 +70,27 @@ func pair(rungs []Rung) (p int, whole, half bool) {
 		return below.X, false
 	}
 	for n := 2; n <= points[len(points)-1].N; n += 2 {
-		if x, measured := at(n); x >= enough {
-			_, half = at(n / 2)
-			return n, measured, half
+		if x, _ := at(n); x >= enough {
+			p = n
+			break
 		}
 	}
-	return 0, false, false
+	for n := p; n > 0 && 20*n <= 21*p; n += 2 {
+		if x, measured := at(n); measured && x >= enough {
+			_, half = at(n / 2)
+			return n, true, half
+		}
+	}
+	// One just below that was measured and has too little puts the next a step above it.
+	for n := p - 2; n > 0 && 20*n >= 19*p; n -= 2 {
+		if x, measured := at(n); measured && x < enough {
+			p = max(p, min(n+max(2, n/40*2), points[len(points)-1].N/2*2))
+			break
+		}
+	}
+	_, whole = at(p)
+	_, half = at(p / 2)
+	return p, whole && p > 0, half
 }
 
 // measuredPair is the smallest even concurrency with at least 95 % of μ among those measured together with their half.

@@ -25,7 +25,7 @@ const (
 	leastHold   = time.Minute
 
 	tries       = 3  // of an invalid rung
-	mostProbes  = 60 // of a search: a guard, never met by an endpoint that answers
+	mostProbes  = 40 // of a search: a guard, never met by an endpoint that answers
 	mostCertify = 12
 	mostUnsure  = 3 // certify rungs that correlation left undecided
 	mostPair    = 5
@@ -44,12 +44,11 @@ var looks = []int{181, 473, 1000, 1500}
 type Search struct {
 	c      Config
 	rungs  []Rung
-	widths []float64 // pass-to-fail distance after each narrowing rung
-	broken string    // the endpoint answers without speaking: stop
+	widths []int  // pass-to-fail distance after each rung, once there is one
+	broken string // the endpoint answers without speaking: stop
 
 	probe   *probe // being measured
 	decided bool
-	held    int // streams held by the rung just closed: a rung that holds as many needs no turnover
 }
 
 // NewSearch is a search for the largest concurrency that meets c.
@@ -162,9 +161,10 @@ func (s *Search) find(is func(Rung) bool) *Rung {
 	return nil
 }
 
-// missed says on which side an undecided rung is counted when the next is chosen; it proves nothing.
+// missed says on which side an undecided rung is counted when the next is chosen; it proves nothing. Close to what is
+// allowed, it could hardly be certified.
 func (s *Search) missed(r Rung) bool {
-	return r.Verdict == Fail || r.Verdict == Undecided && float64(r.Late) > s.c.allowed()*float64(r.Samples)
+	return r.Verdict == Fail || r.Verdict == Undecided && float64(r.Late) > 0.8*s.c.allowed()*float64(r.Samples)
 }
 
 // bracket is the highest concurrency that met the objective below the lowest that missed it, 0 for none.
@@ -210,6 +210,9 @@ func (s *Search) higher(lo int) int {
 		if at.P50 != nil && q > 0 {
 			next = max(next, 0.5*slo*at.Tries**at.P50/1000/q)
 		}
+		if first := s.find(func(r Rung) bool { return r.N == 1 }); q < 1.3*s.c.objective(*first) {
+			next = max(next, 4*float64(lo)) // no sign of a queue yet
+		}
 	} else if crossing := float64(lo) * math.Pow(slo/q, 1/s.growth(*at)); !math.IsNaN(crossing) {
 		next = min(max(1.1*crossing, 1.5*float64(lo)), 4*float64(lo))
 	}
@@ -235,10 +238,10 @@ func (s *Search) growth(at Rung) float64 {
 }
 
 // between is the next rung of the narrowing phase: beside where the interpolated percentile crosses the objective, first
-// just below and then just above it, or the middle where two rungs in a row have not halved the step.
+// just below and then just above it, or the middle where the rung before did not halve the step.
 func (s *Search) between(lo, hi int) int {
 	middle := (lo + hi) / 2
-	if k := len(s.widths); k >= 3 && s.widths[k-1] > s.widths[k-3]/2 {
+	if k := len(s.widths); k >= 2 && 2*s.widths[k-1] > s.widths[k-2] {
 		return middle
 	}
 	below, above := s.find(func(r Rung) bool { return r.N == lo }), s.find(func(r Rung) bool { return r.N == hi })
@@ -281,7 +284,8 @@ func (s *Search) certified() *Rung {
 func (s *Search) easier(at Rung) float64 {
 	n := float64(at.N)
 	next := n * (1 - s.c.Resolution)
-	if q := s.c.objective(at); at.P99 != nil && q > 0 {
+	// Where the percentile is far from the objective, late requests are of another kind, and the curve tells nothing.
+	if q := s.c.objective(at); at.P99 != nil && q > 0.9*s.c.SLO.Seconds() {
 		tail := math.Sqrt(q * *at.P99 / 1000)
 		next = max(next, min(n*math.Pow(s.c.SLO.Seconds()/tail, 1/s.growth(at)), n))
 	}
@@ -291,7 +295,7 @@ func (s *Search) easier(at Rung) float64 {
 // candidate is the first concurrency to certify, at or below one that passed.
 func (s *Search) candidate(lo int) int {
 	at := s.find(func(r Rung) bool { return r.N == lo })
-	if at == nil {
+	if at == nil || 4*float64(at.Late) < s.c.allowed()*float64(at.Samples) { // it may well be certified as it is
 		return lo
 	}
 	return int(math.Ceil(s.easier(*at)))
@@ -310,7 +314,7 @@ func (s *Search) Add(r sample.Request) bool {
 		if !more {
 			return true
 		}
-		s.probe = newProbe(s.c, p, s.correlation(), p.N == s.held)
+		s.probe = newProbe(s.c, p, s.correlation())
 	}
 	if !s.decided {
 		s.decided = s.probe.add(r)
@@ -322,10 +326,10 @@ func (s *Search) Add(r sample.Request) bool {
 func (s *Search) Close(e Evidence) Rung {
 	if s.probe == nil {
 		p, _ := s.Next()
-		s.probe = newProbe(s.c, p, s.correlation(), p.N == s.held)
+		s.probe = newProbe(s.c, p, s.correlation())
 	}
 	r := s.probe.close(e)
-	s.probe, s.decided, s.held = nil, false, r.N
+	s.probe, s.decided = nil, false
 	s.take(r)
 	return r
 }
@@ -339,7 +343,7 @@ func (s *Search) Replay(r Rung) error {
 	case p.N != r.N || p.Purpose != r.Purpose:
 		return fmt.Errorf("rung %d is N = %d (%s), but this search holds N = %d (%s) there", r.Index, r.N, r.Purpose, p.N, p.Purpose)
 	}
-	s.probe, s.decided, s.held = nil, false, 0
+	s.probe, s.decided = nil, false
 	s.take(r)
 	return nil
 }
@@ -347,8 +351,8 @@ func (s *Search) Replay(r Rung) error {
 // take adds a closed rung to what is known.
 func (s *Search) take(r Rung) {
 	s.rungs = append(s.rungs, r)
-	if lo, hi := s.bracket(); r.Purpose == Bisect && r.Valid && hi > 0 {
-		s.widths = append(s.widths, float64(hi-lo))
+	if lo, hi := s.bracket(); hi > 0 {
+		s.widths = append(s.widths, hi-lo)
 	}
 	s.broken = s.brokenEndpoint()
 }
