@@ -50,8 +50,11 @@ func Frozen(ctx context.Context, fleet Fleet, records Records, rec artifact.Free
 
 // interrupted is err, or the end of ctx where that is behind it.
 func interrupted(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.Canceled):
 		return exit.CannotTell(fmt.Errorf("interrupted: %w", cause))
+	case errors.Is(err, ErrSpent):
+		return exit.CannotTell(err)
 	}
 	return err
 }

@@ -106,13 +106,7 @@ func Admit(ctx context.Context, inspect func(context.Context) (freeze.Variant, e
 // why, and can be resumed.
 func QMax(ctx context.Context, c Config) (*artifact.QMax, error) {
 	m := &run{Config: c, doc: c.Doc, replay: slices.Clone(c.Closed), began: time.Now()}
-	var err error
-	if c.Freeze != nil {
-		m.doc.Frozen = true
-		err = Frozen(ctx, c.Fleet, c.Records, *c.Freeze, 1, m.measure)
-	} else {
-		err = m.measure(ctx)
-	}
+	err := m.guarded(ctx)
 	m.fill()
 	if c.Metrics != nil && len(m.doc.Rungs) > 0 {
 		m.await(ctx)
@@ -134,12 +128,8 @@ type run struct {
 	expect  time.Duration   // of the whole
 }
 
-func (m *run) now() sample.Nanos { return sample.Since(time.Since(m.Start)) }
-
-// measure runs every pass while the prober, the alarms and the cost limit are watched.
-func (m *run) measure(whole context.Context) error {
-	ctx, stop := context.WithCancelCause(whole)
-	defer stop(nil)
+// guarded measures inside the cost limit, and frozen where that is asked for.
+func (m *run) guarded(ctx context.Context) error {
 	if m.Spend > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, m.began.Add(m.Spend), ErrSpent)
@@ -150,6 +140,19 @@ func (m *run) measure(whole context.Context) error {
 			return err
 		}
 	}
+	if m.Freeze == nil {
+		return m.measure(ctx)
+	}
+	m.doc.Frozen = true
+	return Frozen(ctx, m.Fleet, m.Records, *m.Freeze, 1, m.measure)
+}
+
+func (m *run) now() sample.Nanos { return sample.Since(time.Since(m.Start)) }
+
+// measure runs every pass while the prober and the alarms are watched.
+func (m *run) measure(whole context.Context) error {
+	ctx, stop := context.WithCancelCause(whole)
+	defer stop(nil)
 	var group sync.WaitGroup
 	var failed error
 	group.Go(func() {
@@ -170,8 +173,6 @@ func (m *run) measure(whole context.Context) error {
 	switch {
 	case errors.Is(err, ErrAlarm):
 		return exit.Refuse(err)
-	case errors.Is(err, ErrSpent):
-		return exit.CannotTell(err)
 	case err != nil:
 		return interrupted(whole, err)
 	}
@@ -346,7 +347,7 @@ func (m *run) fill() {
 func (m *run) quiet(ctx context.Context) error {
 	firing, err := m.Alarms(ctx)
 	if err == nil && len(firing) > 0 {
-		err = fmt.Errorf("%w before any load: %q", ErrAlarm, firing)
+		err = exit.Refuse(fmt.Errorf("%w before anything was changed: %q", ErrAlarm, firing))
 	}
 	return err
 }

@@ -424,7 +424,7 @@ func TestStops(t *testing.T) {
 		}, exit.Unknown, "would go beyond it", 1},
 		{"alarm at the start", func(c *Config, _ *steps, _ context.CancelFunc) {
 			c.Alarms = func(context.Context) ([]string, error) { return []string{"5xx"}, nil }
-		}, exit.No, `before any load: ["5xx"]`, 0},
+		}, exit.No, `before anything was changed: ["5xx"]`, 0},
 		{"alarm on the way", func(c *Config, s *steps, _ context.CancelFunc) {
 			s.list[1].Hold = time.Hour
 			looks := 0
