@@ -195,7 +195,7 @@ func (iv *invocation) relay(ctx context.Context, resp *http.Response) {
 			message = append(message, iv.broken(ctx)...)
 		}
 		if len(message) > 0 {
-			_ = out.SetWriteDeadline(iv.l.now().Add(writeTime)) // what it cannot set, the write will show
+			_ = out.SetWriteDeadline(time.Now().Add(writeTime)) // what it cannot set, the write will show
 			if _, werr := iv.w.Write(message); werr != nil || out.Flush() != nil {
 				return // a caller that has left, or does not read
 			}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -102,7 +103,7 @@ func (s *stamp) set(seconds float64) error {
 	if !(seconds >= 0 && seconds < 1e11) { // NaN too
 		return fmt.Errorf("%v is not a time", seconds)
 	}
-	s.Time = time.UnixMilli(int64(seconds * 1000)).UTC()
+	s.Time = time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
 	return nil
 }
 
