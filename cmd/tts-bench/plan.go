@@ -110,7 +110,8 @@ func (f *planFlags) misused(set func(string) bool) error {
 		name  string
 		value float64
 	}{{"peak-rps", s.PeakRPS}, {"peak-streams", s.PeakStreams}, {"trough-rps", s.TroughRPS}, {"trough-streams", s.TroughStreams}, {"slo-ms", f.sloMS}} {
-		add(set(v.name) && !(v.value > 0 && v.value < 1e12), "--%s %g: it must be above 0", v.name, v.value)
+		zero := v.value == 0 && strings.HasPrefix(v.name, "trough") // nothing at night
+		add(set(v.name) && !zero && !(v.value > 0 && v.value < 1e12), "--%s %g: it must be above 0", v.name, v.value)
 	}
 	add(!set("peak-rps") && !set("peak-streams"), "--peak-rps or --peak-streams is missing: the load to plan for")
 	add(set("peak-rps") && set("peak-streams"), "--peak-rps and --peak-streams exclude each other")
@@ -142,6 +143,9 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 		RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(), Settings: map[string]any{},
 	}
 	in.Scenario.Ceiling = f.ceiling.Seconds()
+	if in.Scenario.Accept == nil {
+		in.Scenario.Accept = []string{}
+	}
 	cmd.Flags().VisitAll(func(fl *pflag.Flag) {
 		if fl.Name != "help" {
 			in.Settings[fl.Name] = fl.Value.String()

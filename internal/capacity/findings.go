@@ -98,7 +98,7 @@ func curveRepeatability(m Measured) Finding {
 	f := Finding{Name: "curve_repeatability", Verdict: OK}
 	if len(m.PerRun) < 2 {
 		f.Verdict = NotChecked
-		f.Detail = fmt.Sprintf("%d run with an answer: a spread needs two", len(m.PerRun))
+		f.Detail = fmt.Sprintf("runs with an answer: %d; a spread needs two", len(m.PerRun))
 		f.Recommendation = "tts-bench qmax --runs 3"
 		return f
 	}

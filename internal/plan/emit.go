@@ -33,7 +33,7 @@ func Emit(p *artifact.Plan, format string) (string, error) {
 	case p.Verdict == capacity.Stop:
 		return "", fmt.Errorf("the plan is stopped by %s: its calls are not printed until that is mended or taken on (--accept)", strings.Join(Stops(p), ", "))
 	case len(p.Policies) == 0:
-		return "", fmt.Errorf("the plan has no policies to put in place: %s", strings.Join(p.Notes, "; "))
+		return "", fmt.Errorf("the plan has no policies to put in place: its notes say why")
 	}
 	r := requests(p)
 	switch format {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -263,8 +264,8 @@ func Fields(p *artifact.Plan) []Field {
 		{"max_instances", fmt.Sprint(c.MaxInstances), most},
 		{"scaling_target_value", optional(c.ScalingTargetValue), target},
 		{"scale_in_threshold", optional(c.ScaleInThreshold), in},
-		{"ttfab_slo_ms", figure(c.SLOMS), "objective of the ladder"},
-		{"percentile", figure(c.Percentile), "likewise"},
+		{"ttfab_slo_ms", exact(c.SLOMS), "objective of the ladder"},
+		{"percentile", exact(c.Percentile), "likewise"},
 		{"queue_max_depth", fmt.Sprint(c.QueueMaxDepth), fmt.Sprintf("Q_max %d", m.QMax)},
 		{"scale_out_cooldown_s", fmt.Sprint(c.OutCooldown), out},
 		{"scale_in_cooldown_s", fmt.Sprint(c.InCooldown), back},
@@ -301,7 +302,7 @@ func on(instance string) string {
 }
 
 func lower(m artifact.PlanMeasured) string {
-	if m.Mu.Low != nil && m.MuPlan == *m.Mu.Low {
+	if m.Mu.Value-m.MuPlan >= 0.0005 {
 		return fmt.Sprintf("; the lower bound of %.3f", m.Mu.Value)
 	}
 	return ""
@@ -332,12 +333,15 @@ func opt(v *float64, format string) string {
 	return fmt.Sprintf(format, *v)
 }
 
+// optional is v exactly, as the registry is to hold it.
 func optional(v *float64) string {
 	if v == nil {
 		return ""
 	}
-	return figure(*v)
+	return exact(*v)
 }
+
+func exact(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func money(v *float64, digits int) string {
 	if v == nil {
