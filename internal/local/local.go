@@ -171,10 +171,7 @@ func New(cfg Config) (*Local, error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
-	if cfg.Start == nil && len(cfg.Endpoints) > 0 {
-		return nil, errors.New("an endpoint needs a way to start its instances")
-	}
-	if err := loopback(cfg.Addr); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	l := &Local{
@@ -193,15 +190,48 @@ func New(cfg Config) (*Local, error) {
 	return l, nil
 }
 
-func loopback(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("address %q: %w: give host:port, such as 127.0.0.1:8080", addr, err)
+// Check is what is wrong with the configuration, all of it; New refuses it then.
+func (cfg *Config) Check() error {
+	var wrong []error
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if cfg.Start == nil && len(cfg.Endpoints) > 0 {
+		say("an endpoint needs a way to start its instances")
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("address %q is not loopback: nothing here asks who is calling, so only 127.0.0.0/8, [::1] and localhost are served", addr)
+	if host, _, err := net.SplitHostPort(cfg.Addr); err != nil {
+		say("address %q: give host:port, such as 127.0.0.1:8080: %w", cfg.Addr, err)
+	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		say("address %q is not loopback: nothing here asks who is calling, so only 127.0.0.0/8, [::1] and localhost are served", cfg.Addr)
 	}
-	return nil
+	names := map[string]bool{}
+	for _, e := range cfg.Endpoints {
+		if !nameForm.MatchString(e.Name) || len(e.Name) > 63 {
+			say("endpoint name %q: use letters, digits and hyphens between them, at most 63", e.Name)
+		}
+		if names[e.Name] {
+			say("endpoint %s is there twice", e.Name)
+		}
+		names[e.Name] = true
+		count, variants := map[string]int{}, map[string]bool{}
+		for _, v := range e.Variants {
+			if !nameForm.MatchString(v.Name) || len(v.Name) > 63 {
+				say("variant name %q of endpoint %s: use letters, digits and hyphens between them, at most 63", v.Name, e.Name)
+			}
+			if variants[v.Name] {
+				say("variant %s of endpoint %s is there twice", v.Name, e.Name)
+			}
+			if v.Instances < 1 {
+				say("variant %s of endpoint %s has %d instances: it needs at least 1", v.Name, e.Name, v.Instances)
+			}
+			variants[v.Name] = true
+			if count[v.InstanceType] += v.Instances; count[v.InstanceType] > cfg.Quota && cfg.Quota > 0 {
+				say("endpoint %s has %d instances of %s: the quota is %d", e.Name, count[v.InstanceType], v.InstanceType, cfg.Quota)
+			}
+		}
+		if len(e.Variants) == 0 {
+			say("endpoint %s has no variant", e.Name)
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // URL is where it listens.
