@@ -67,6 +67,9 @@ profile's time to come into service: --start.`,
 			if err != nil {
 				return err
 			}
+			if err := cfg.Check(); err != nil {
+				return exit.Misuse(err)
+			}
 			l, err := local.New(cfg)
 			if err != nil {
 				return fmt.Errorf("start: %w", err)
@@ -113,8 +116,8 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	if s.quota < 1 {
 		refuse("--quota is %d: an account has at least 1", s.quota)
 	}
-	if s.instances < 1 || s.instances*len(s.variants) > max(s.quota, 1) {
-		refuse("--instances is %d for %d variants: it goes from 1 to the --quota of %d for all of them", s.instances, len(s.variants), s.quota)
+	if s.instances < 1 {
+		refuse("--instances is %d: a variant has at least 1", s.instances)
 	}
 	if s.depth < 0 {
 		refuse("--queue-depth is %d: it is 0 for an unbounded queue, or more", s.depth)

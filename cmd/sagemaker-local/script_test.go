@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
+	"github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
+	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"loadline/internal/engine/replay"
+	"loadline/internal/fleet"
+	"loadline/internal/registry"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens of the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sagemaker-local": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"serve": started, "describe": describe, "speak": speak, "scale": scale},
+	})
+}
+
+// started starts sagemaker-local serve with the flags, waits until it is ready and sets $URL; it is interrupted with the
+// script and must then exit 0.
+func started(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := exec.Command("sagemaker-local", append([]string{"serve"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "PATH="+ts.Getenv("PATH"))
+	path, err := exec.LookPath("sagemaker-local")
+	if err == nil {
+		cmd.Path, cmd.Err = path, nil
+	}
+	var stderr strings.Builder
+	cmd.Stderr, cmd.Dir = &stderr, ts.Getenv("WORK")
+	stdout, err := cmd.StdoutPipe()
+	ts.Check(err)
+	began := time.Now()
+	ts.Check(cmd.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	url, ready := strings.CutPrefix(line, "ready ")
+	ts.Logf("%s after %s", strings.TrimSpace(line), time.Since(began).Round(time.Millisecond))
+	ts.Setenv("URL", strings.TrimSpace(url))
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		rest, _ := io.ReadAll(stdout)
+		if err := cmd.Wait(); err != nil || len(rest) > 0 {
+			ts.Fatalf("interrupted: %v, stdout %q, stderr %s", err, rest, stderr.String())
+		}
+	})
+	if !ready {
+		ts.Fatalf("not ready: %q %v", line, err)
+	}
+}
+
+func config(ts *testscript.TestScript) aws.Config {
+	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String(ts.Getenv("URL")), Credentials: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", "")}
+}
+
+// describe fails unless each variant of the endpoint has so many instances: describe VARIANT=N….
+func describe(ts *testscript.TestScript, _ bool, args []string) {
+	client := sagemaker.NewFromConfig(config(ts))
+	list, err := client.ListEndpoints(context.Background(), &sagemaker.ListEndpointsInput{})
+	ts.Check(err)
+	var got []string
+	for _, e := range list.Endpoints {
+		for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+			out, err := client.DescribeEndpoint(context.Background(), &sagemaker.DescribeEndpointInput{EndpointName: e.EndpointName})
+			ts.Check(err)
+			if out.EndpointStatus == types.EndpointStatusInService {
+				for _, v := range out.ProductionVariants {
+					got = append(got, *e.EndpointName+"/"+*v.VariantName+"="+string(rune('0'+*v.CurrentInstanceCount)))
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				ts.Fatalf("%s is still %s", *e.EndpointName, out.EndpointStatus)
+			}
+		}
+	}
+	if g, w := strings.Join(got, " "), strings.Join(args, " "); g != w {
+		ts.Fatalf("the account has %q, want %q", g, w)
+	}
+}
+
+// speak fails unless the endpoint says a text: speak ENDPOINT.
+func speak(ts *testscript.TestScript, neg bool, args []string) {
+	out, err := sagemakerruntime.NewFromConfig(config(ts)).InvokeEndpoint(context.Background(), &sagemakerruntime.InvokeEndpointInput{
+		EndpointName: &args[0], ContentType: aws.String("application/json"), Body: []byte(`{"text":"Good morning."}`)})
+	if neg != (err != nil) || !neg && !strings.HasPrefix(string(out.Body), "RIFF") {
+		ts.Fatalf("speak: %v", err)
+	}
+}
+
+// scale sets the count of variant primary: scale ENDPOINT N.
+func scale(ts *testscript.TestScript, neg bool, args []string) {
+	_, err := sagemaker.NewFromConfig(config(ts)).UpdateEndpointWeightsAndCapacities(context.Background(), &sagemaker.UpdateEndpointWeightsAndCapacitiesInput{
+		EndpointName:                &args[0],
+		DesiredWeightsAndCapacities: []types.DesiredWeightAndCapacity{{VariantName: aws.String("primary"), DesiredInstanceCount: aws.Int32(int32(args[1][0] - '0'))}}})
+	if neg != (err != nil) {
+		ts.Fatalf("scale: %v", err)
+	}
+}
+
+// TestDefaultsAreTheRegistrys holds what is served without flags to models.yaml.
+func TestDefaultsAreTheRegistrys(t *testing.T) {
+	f, err := registry.Load("../../models.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := f.Model(modelName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := replay.Builtin("kokoro-g5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Image != image || m.Endpoint != "speech-"+modelName || m.Variant != "primary" || m.InstanceType != p.Instance.Type ||
+		m.VCPUs != p.Instance.VCPUs || m.GPUs != p.Instance.GPUs {
+		t.Errorf("models.yaml says %+v", m)
+	}
+}
+
+func TestStartup(t *testing.T) {
+	p, err := replay.Builtin("kokoro-g5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for total, want := range map[time.Duration]time.Duration{-1: p.Startup.Total(), 0: 0, 10 * time.Second: 10 * time.Second} {
+		container, platform := startup(p, total)
+		if got := container + platform.Provision + platform.Settle; (got - want).Abs() > time.Microsecond {
+			t.Errorf("--start %s: the stages add up to %s, want %s", total, got, want)
+		}
+		if platform.Health != fleet.DefaultHealth+container {
+			t.Errorf("--start %s: %s until it must be healthy", total, platform.Health)
+		}
+	}
+}
