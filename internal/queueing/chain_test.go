@@ -365,7 +365,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func ExampleChain_Passage() {
-	c := Chain{Mu: []float64{17.9}, Stages: Stages(0.003)}
+	c := Chain{Mu: []float64{17.9}, Stages: Stages(0.25)}
 	s, err := c.Steady(0.73*17.9, 50)
 	if err != nil {
 		fmt.Println(err)
@@ -373,5 +373,5 @@ func ExampleChain_Passage() {
 	}
 	p, err := c.Passage(1.25*0.73*17.9, 51, 320, s.P)
 	fmt.Printf("%.1f requests held; refuses within 320 s of a surge of 1.25 with probability %.3f %v\n", s.Mean(), p, err)
-	// Output: 1.7 requests held; refuses within 320 s of a surge of 1.25 with probability 0.012 <nil>
+	// Output: 2.0 requests held; refuses within 320 s of a surge of 1.25 with probability 0.043 <nil>
 }
