@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -227,7 +228,9 @@ func (a *app) prepare(cmd *cobra.Command, j *qmaxJob) error {
 	if !j.noCloudWatch && j.to.URL == "" {
 		j.search.CertifyHold = certifyHold
 	}
-	j.steps.Concurrency = j.concurrency
+	if j.steps.Concurrency = j.concurrency; j.fixed {
+		j.maxN = max(j.maxN, slices.Max(j.concurrency))
+	}
 	if _, err := j.searcher(0); err != nil {
 		bad = append(bad, err)
 	}
@@ -361,7 +364,7 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
 	live.Show(time.Now(), "reading endpoint "+j.to.Endpoint)
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: j.probeDepth, NoFreeze: j.noFreeze}, func(ask []string) error {
 		live.Close()
-		return a.agree(j.to.Endpoint, ask, j.yes)
+		return a.agree(ctx, j.to.Endpoint, ask, j.yes)
 	})
 	if err != nil {
 		return err
@@ -493,10 +496,7 @@ func (a *app) variant(ctx context.Context, cfg aws.Config, endpoint, name string
 
 // lock takes the variant for this process.
 func (a *app) lock(dir, endpoint, variant string) (*store.Hold, error) {
-	if dir == "" {
-		dir = a.stateDir()
-	}
-	state, err := store.OpenState(dir)
+	state, err := a.state(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -508,12 +508,18 @@ func (a *app) lock(dir, endpoint, variant string) (*store.Hold, error) {
 	return hold, err
 }
 
-// stateDir is the user's folder for what outlives a process.
-func (a *app) stateDir() string {
-	if dir := a.env["XDG_STATE_HOME"]; filepath.IsAbs(dir) {
-		return filepath.Join(dir, "loadline")
+// state opens the folder of freeze records: dir, or where the user's programs keep what outlives them.
+func (a *app) state(dir string) (*store.State, error) {
+	switch {
+	case dir != "":
+	case filepath.IsAbs(a.env["XDG_STATE_HOME"]):
+		dir = filepath.Join(a.env["XDG_STATE_HOME"], "loadline")
+	case filepath.IsAbs(a.env["HOME"]):
+		dir = filepath.Join(a.env["HOME"], ".local", "state", "loadline")
+	default:
+		return nil, exit.Misuse(errors.New("neither HOME nor XDG_STATE_HOME says where freeze records go: give --state-dir DIR"))
 	}
-	return filepath.Join(a.env["HOME"], ".local", "state", "loadline")
+	return store.OpenState(dir)
 }
 
 // unclaimed refuses a variant that an earlier run has left frozen.
@@ -542,7 +548,7 @@ func owner() string {
 }
 
 // agree asks the owner, who has already agreed when yes.
-func (a *app) agree(endpoint string, ask []string, yes bool) error {
+func (a *app) agree(ctx context.Context, endpoint string, ask []string, yes bool) error {
 	list := ""
 	for _, line := range ask {
 		list += "\n  " + line
@@ -556,7 +562,16 @@ func (a *app) agree(endpoint string, ask []string, yes bool) error {
 		return exit.Refuse(fmt.Errorf("endpoint %s: this needs your consent:%s\n--yes gives it", endpoint, list))
 	}
 	fmt.Fprintf(a.stderr, "endpoint %s:%s\nGo on? [y/N] ", endpoint, list)
-	answer, _ := bufio.NewReader(in).ReadString('\n')
+	typed := make(chan string, 1)
+	go func() { // a read of a terminal does not end with ctx; the process does
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		typed <- line
+	}()
+	answer := ""
+	select {
+	case answer = <-typed:
+	case <-ctx.Done():
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

@@ -67,10 +67,11 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 		return exit.Misuse(errors.Join(bad...))
 	}
 	ctx := cmd.Context()
-	if f.stateDir == "" {
-		f.stateDir = a.stateDir()
+	state, err := a.state(f.stateDir)
+	if err != nil {
+		return err
 	}
-	rec, err := recordOf(f)
+	rec, err := recordOf(state, f)
 	if err != nil {
 		return err
 	}
@@ -124,11 +125,7 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 }
 
 // recordOf is the record of the endpoint that the flags mean, nil when there is none.
-func recordOf(f thawFlags) (*artifact.Freeze, error) {
-	state, err := store.OpenState(f.stateDir)
-	if err != nil {
-		return nil, err
-	}
+func recordOf(state *store.State, f thawFlags) (*artifact.Freeze, error) {
 	all, err := state.Records()
 	var found []*artifact.Freeze
 	for _, r := range all {

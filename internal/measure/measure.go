@@ -107,11 +107,14 @@ func Admit(ctx context.Context, inspect func(context.Context) (freeze.Variant, e
 func QMax(ctx context.Context, c Config) (*artifact.QMax, error) {
 	m := &run{Config: c, doc: c.Doc, replay: slices.Clone(c.Closed), began: time.Now()}
 	err := m.guarded(ctx)
+	m.doc.Complete = err == nil
+	if len(m.doc.Rungs) == 0 { // nothing that is worth the name of an earlier run's file
+		return m.doc, err
+	}
 	m.fill()
-	if c.Metrics != nil && len(m.doc.Rungs) > 0 {
+	if c.Metrics != nil {
 		m.await(ctx)
 	}
-	m.doc.Complete = err == nil
 	if saveErr := c.Journal.Save(m.doc, nil); saveErr != nil {
 		err = errors.Join(err, saveErr)
 	}
@@ -143,8 +146,10 @@ func (m *run) guarded(ctx context.Context) error {
 	if m.Freeze == nil {
 		return m.measure(ctx)
 	}
-	m.doc.Frozen = true
-	return Frozen(ctx, m.Fleet, m.Records, *m.Freeze, 1, m.measure)
+	return Frozen(ctx, m.Fleet, m.Records, *m.Freeze, 1, func(ctx context.Context) error {
+		m.doc.Frozen = true
+		return m.measure(ctx)
+	})
 }
 
 func (m *run) now() sample.Nanos { return sample.Since(time.Since(m.Start)) }

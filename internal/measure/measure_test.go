@@ -464,8 +464,8 @@ func TestStops(t *testing.T) {
 				if e.state.Desired != 3 || e.state.Target.Suspended != (freeze.Flags{}) || e.record != nil {
 					t.Errorf("not put back: %+v, record %v", e.state, e.record)
 				}
-				if j.saves == 0 {
-					t.Error("nothing was kept")
+				if kept := j.saves > 0; kept != (tt.rungs > 0) {
+					t.Errorf("kept: %t, of %d rungs", kept, tt.rungs)
 				}
 			})
 		})
