@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
@@ -41,6 +42,10 @@ type SageMaker struct {
 	pool   *pool
 	client *sagemakerruntime.Client
 	o      SageMakerOptions
+
+	// building holds a token for each request that the SDK is putting together, which costs as much processor as all the
+	// rest of it. Only half of the processors do that at once: the others read replies, so that a stamp does not wait.
+	building chan struct{}
 }
 
 var _ load.Transport = (*SageMaker)(nil)
@@ -66,9 +71,9 @@ func NewSageMaker(cfg aws.Config, o SageMakerOptions) (*SageMaker, error) {
 	}
 	o.ContentType = cmp.Or(o.ContentType, o.Body.ContentType())
 	o.Payload = cmp.Or(o.Payload, audio.Sound)
-	s := &SageMaker{pool: p, o: o}
+	s := &SageMaker{pool: p, o: o, building: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client = sagemakerruntime.NewFromConfig(cfg, func(c *sagemakerruntime.Options) {
-		c.HTTPClient = sender{p.rt}
+		c.HTTPClient = sender{s}
 		c.Retryer = aws.NopRetryer{}
 		c.ClientLogMode = 0
 		c.APIOptions = append(c.APIOptions, takeStream)
@@ -90,6 +95,8 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	traced = context.WithValue(traced, callKey{}, cl)
 	body := s.o.Body.Fill(c.Text.Body)
 	var err error
+	s.building <- struct{}{}
+	cl.building = true
 	if s.o.Invoke {
 		cl.whole = true
 		_, err = s.client.InvokeEndpoint(traced, &sagemakerruntime.InvokeEndpointInput{
@@ -102,6 +109,7 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 			Accept: optional(s.o.Accept), CustomAttributes: optional(s.o.CustomAttributes), InferenceId: optional(s.o.InferenceID),
 		})
 	}
+	s.built(cl)
 	ex.stamp()
 	if cl.stream != nil {
 		if err == nil {
@@ -113,9 +121,18 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	case cl.recv != nil:
 		cl.recv.done(ctx, ex, err)
 	case err != nil:
-		s.refuse(ctx, ex, err)
+		rec.End = c.Clock()
+		rec.Outcome, rec.Cause = unanswered(ctx, err, rec.Status, progress(rec))
 	default:
 		rec.End, rec.Outcome, rec.Cause = c.Clock(), sample.ProtocolError, "the SDK gave no reply"
+	}
+}
+
+// built gives the token of a request back once it is put together, or has failed to be.
+func (s *SageMaker) built(cl *call) {
+	if cl.building {
+		cl.building = false
+		<-s.building
 	}
 }
 
@@ -124,12 +141,6 @@ func optional(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// refuse ends the record of a request that got no stream.
-func (s *SageMaker) refuse(ctx context.Context, ex *exchange, err error) {
-	ex.rec.End = ex.clock()
-	ex.rec.Outcome, ex.rec.Cause = unanswered(ctx, err, ex.rec.Status, progress(ex.rec))
 }
 
 // unanswered classifies an error of the SDK that came before the first byte of a reply.
@@ -164,21 +175,23 @@ type callKey struct{}
 
 // call is what the SDK's stack and Do share of one request.
 type call struct {
-	ex      *exchange
-	load    load.Call
-	payload audio.Payload
-	whole   bool // the SDK reads the body itself
-	recv    *receiver
-	stream  io.ReadCloser
+	ex       *exchange
+	load     load.Call
+	payload  audio.Payload
+	whole    bool // the SDK reads the body itself
+	building bool // it holds a token of SageMaker.building
+	recv     *receiver
+	stream   io.ReadCloser
 }
 
 // sender is the SDK's HTTP client. It returns once the request is written whole: the SDK closes the request body when
 // the reply begins, and a server that answers at once would otherwise lose its connection to that.
-type sender struct{ rt http.RoundTripper }
+type sender struct{ *SageMaker }
 
 func (s sender) Do(req *http.Request) (*http.Response, error) {
 	cl := req.Context().Value(callKey{}).(*call)
-	resp, err := cl.ex.send(s.rt, req)
+	s.built(cl)
+	resp, err := cl.ex.send(s.pool.rt, req)
 	if err != nil {
 		return nil, err
 	}
