@@ -112,7 +112,7 @@ func QMax(ctx context.Context, c Config) (*artifact.QMax, error) {
 		return m.doc, err
 	}
 	m.fill()
-	if c.Metrics != nil {
+	if c.Metrics != nil && ctx.Err() == nil {
 		m.await(ctx)
 	}
 	if saveErr := c.Journal.Save(m.doc, nil); saveErr != nil {

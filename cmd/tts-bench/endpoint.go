@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
+
+	"loadline/internal/artifact"
+	"loadline/internal/awsfleet"
+	"loadline/internal/exit"
+	"loadline/internal/report"
+	"loadline/internal/store"
+)
+
+// records is store.Hold as measure wants it.
+type records struct{ hold *store.Hold }
+
+func (r records) SaveFreeze(rec artifact.Freeze) error { return r.hold.Write(&rec) }
+func (r records) DropFreeze() error                    { return r.hold.Remove() }
+
+// variant opens a variant whose waits are told on live.
+func (a *app) variant(ctx context.Context, cfg aws.Config, endpoint, name string, live *report.Live) (*awsfleet.Variant, error) {
+	live.Show(time.Now(), "finding endpoint "+endpoint)
+	v, err := awsfleet.Open(ctx, cfg, endpoint, name)
+	if err != nil {
+		return nil, err
+	}
+	v.Say = func(line string) { live.Show(time.Now(), line) }
+	v.Note = live.Note
+	return v, nil
+}
+
+// lock takes the variant for this process.
+func (a *app) lock(dir, endpoint, variant string) (*store.Hold, error) {
+	state, err := a.state(dir)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := state.Lock(endpoint, variant, owner())
+	var held *store.HeldError
+	if errors.As(err, &held) {
+		return nil, exit.Refuse(err)
+	}
+	return hold, err
+}
+
+// state opens the folder of freeze records: dir, or where the user's programs keep what outlives them.
+func (a *app) state(dir string) (*store.State, error) {
+	switch {
+	case dir != "":
+	case filepath.IsAbs(a.env["XDG_STATE_HOME"]):
+		dir = filepath.Join(a.env["XDG_STATE_HOME"], "loadline")
+	case filepath.IsAbs(a.env["HOME"]):
+		dir = filepath.Join(a.env["HOME"], ".local", "state", "loadline")
+	default:
+		return nil, exit.Misuse(errors.New("neither HOME nor XDG_STATE_HOME says where freeze records go: give --state-dir DIR"))
+	}
+	return store.OpenState(dir)
+}
+
+// unclaimed refuses a variant that an earlier run has left frozen.
+func unclaimed(hold *store.Hold) error {
+	rec, err := hold.Record()
+	if err != nil {
+		return exit.CannotTell(err)
+	}
+	if rec == nil {
+		return nil
+	}
+	return exit.Refuse(fmt.Errorf("run %s (%s, %s) froze endpoint %s and did not put it back: run tts-bench thaw --endpoint %s --variant %s first",
+		rec.RunID, rec.Command, rec.CreatedAt.Format(time.DateTime), rec.Endpoint, rec.Endpoint, rec.Variant))
+}
+
+func owner() string {
+	name := "?"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return name + "@" + host + " " + strconv.Itoa(os.Getpid())
+}
+
+// agree asks the owner, who has already agreed when yes.
+func (a *app) agree(ctx context.Context, endpoint string, ask []string, yes bool) error {
+	list := ""
+	for _, line := range ask {
+		list += "\n  " + line
+	}
+	if yes {
+		fmt.Fprintf(a.stderr, "endpoint %s, agreed to with --yes:%s\n", endpoint, list)
+		return nil
+	}
+	in, ok := a.stdin.(*os.File)
+	if !ok || !isatty.IsTerminal(in.Fd()) {
+		return exit.Refuse(fmt.Errorf("endpoint %s: this needs your consent:%s\n--yes gives it", endpoint, list))
+	}
+	fmt.Fprintf(a.stderr, "endpoint %s:%s\nGo on? [y/N] ", endpoint, list)
+	typed := make(chan string, 1)
+	go func() { // a read of a terminal does not end with ctx; the process does
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		typed <- line
+	}()
+	answer := ""
+	select {
+	case answer = <-typed:
+	case <-ctx.Done():
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return exit.Refuse(errors.New("not agreed to: nothing was changed"))
+}
+
+// live is the line of progress on stderr.
+func (a *app) live() *report.Live {
+	f, ok := a.stderr.(*os.File)
+	tty := ok && isatty.IsTerminal(f.Fd()) && a.env["TERM"] != "dumb"
+	width := 80
+	if tty {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			width = w
+		}
+	}
+	return report.NewLive(a.stderr, tty, width)
+}
