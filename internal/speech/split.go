@@ -1,0 +1,212 @@
+package speech
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// longSentence is the most characters of a sentence. Text without an end for so long is cut at a clause, a word, or, within
+// a word, there.
+const longSentence = 400
+
+// Splitter cuts text that arrives in pieces into sentences. The zero Splitter is ready.
+type Splitter struct {
+	rest string // not given out yet
+	seen int    // bytes of rest that hold no end of a sentence
+}
+
+// Sentences cuts a whole text. What cannot be spoken is left out.
+func Sentences(text string) []string {
+	var s Splitter
+	return append(s.Write(text), s.Flush()...)
+}
+
+// Write takes more text, and returns the sentences that are whole, cleaned. An end is believed once the text after it says
+// so.
+func (s *Splitter) Write(text string) []string {
+	s.rest += text
+	return s.take(false)
+}
+
+// Flush returns what is left, as if the text ended here.
+func (s *Splitter) Flush() []string { return s.take(true) }
+
+// Whole says whether what is left ends like a sentence: it may be flushed if nothing more comes for a while.
+func (s *Splitter) Whole() bool {
+	t := strings.TrimRightFunc(s.rest, func(r rune) bool { return unicode.IsSpace(r) || closes(r) })
+	r, _ := utf8.DecodeLastRuneInString(t)
+	return ends(r) && Speakable(t) && (r != '.' || !abbreviated(t, ' '))
+}
+
+// Len is the bytes of text that are left.
+func (s *Splitter) Len() int { return len(s.rest) }
+
+func (s *Splitter) take(all bool) []string {
+	var out []string
+	for s.rest != "" {
+		n, seen := end(s.rest, s.seen, all)
+		if n == 0 {
+			s.seen = seen
+			break
+		}
+		sentence := Clean(s.rest[:n])
+		s.rest, s.seen = s.rest[n:], 0
+		for _, part := range strings.Split(sentence, "\n") {
+			out = append(out, capped(part)...)
+		}
+	}
+	if s.rest == "" {
+		s.rest = "" // lets go of the text behind it
+	}
+	return out
+}
+
+// end is where the first sentence of text ends, in bytes, the first from of which hold no end; 0 if none does, and then how
+// many bytes need not be looked at again. With all, the end of the text is one.
+func end(text string, from int, all bool) (n, seen int) {
+	spoken, space := Speakable(text[:from]), strings.LastIndexFunc(text[:from], unicode.IsSpace)
+	for i := from; i < len(text); {
+		if i > 8*longSentence { // bytes: whatever comes, it is cut
+			if space > 0 {
+				return space, 0
+			}
+			return i, 0
+		}
+		if m := markup(text[i:]); m > 0 {
+			i += m
+			continue
+		}
+		if !all && partial(text[i:]) {
+			return 0, i
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == '\n':
+			// A blank line, or an item of a list, ends a sentence; more of it may come.
+			near := text[i+1 : min(len(text), i+1+longest)]
+			next := strings.TrimLeft(near, " \t\r")
+			if len(next) <= utf8.UTFMax && len(near) < longest && !all {
+				return 0, i
+			}
+			if b, bsize := utf8.DecodeRuneInString(next); spoken && (next == "" || next[0] == '\n' || isBullet(b, next[bsize:])) {
+				return i + 1, 0
+			}
+		case ends(r):
+			stop, sure := past(text, i+size)
+			if !sure && !all {
+				return 0, i
+			}
+			next, _ := utf8.DecodeRuneInString(after(text[stop:]))
+			if spoken && (wide(r) || stop == len(text) || breaks(text, i, stop, next)) {
+				return stop, 0
+			}
+			i = stop
+			continue
+		}
+		i += size
+		spoken = spoken || sounds(r)
+		if unicode.IsSpace(r) {
+			space = i - size
+		}
+	}
+	if all {
+		return len(text), 0
+	}
+	return 0, len(text)
+}
+
+// past is where the marks that end a sentence, and the quotes and brackets that close with it, stop; sure if enough text
+// follows to judge by.
+func past(text string, i int) (stop int, sure bool) {
+	for from := i; i < len(text) && i < from+longest; {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if n := markup(text[i:]); n > 0 && text[i+1] == '/' {
+			size = n
+		} else if !ends(r) && !closes(r) {
+			break
+		}
+		i += size
+	}
+	if i < len(text) && partial(text[i:]) {
+		return i, false
+	}
+	rest := after(text[i:])
+	return i, rest != "" && utf8.FullRuneInString(rest) || len(text)-i >= longest
+}
+
+// after is what is visible within reach of the start of text.
+func after(text string) string {
+	return strings.TrimLeftFunc(text[:min(len(text), longest)], unicode.IsSpace)
+}
+
+// breaks judges a mark at i of text, whose marks stop at stop, by what comes before and after.
+func breaks(text string, i, stop int, next rune) bool {
+	if r, _ := utf8.DecodeRuneInString(text[stop:]); !unicode.IsSpace(r) {
+		return false // 3.14, example.org
+	}
+	lower := unicode.IsLower(next)
+	switch marks := strings.TrimRightFunc(text[i:stop], closes); {
+	case marks == ".":
+		return !lower && !abbreviated(text[:i+1], next)
+	case strings.HasSuffix(marks, ".") || strings.ContainsRune(marks, '…'): // an ellipsis
+		return !lower
+	default: // "Really?" she said
+		return !lower || len(marks) == stop-i
+	}
+}
+
+func ends(r rune) bool { return strings.ContainsRune(".!?…。！？।؟", r) && r != utf8.RuneError }
+
+// wide marks end a sentence without a space after them.
+func wide(r rune) bool { return strings.ContainsRune("。！？", r) }
+
+func closes(r rune) bool { return strings.ContainsRune("\"'”’)]}»」』*_", r) }
+
+// Words before a full stop that is not the end: of these never, of those only if a capital letter follows.
+var (
+	titles = wordSet("mr mrs ms dr prof st sr rev hon gen col lt sgt capt mt messrs mme vs fig figs no nos vol ch pp approx e.g i.e cf al ca")
+	shorts = wordSet("etc inc ltd co corp jr a.m p.m u.s u.k ave blvd rd dept est jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun")
+)
+
+func wordSet(words string) map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}
+
+// abbreviated says whether the full stop that text ends with belongs to an abbreviation, an initial or a list number, given
+// the next visible character.
+func abbreviated(text string, next rune) bool {
+	text = text[:len(text)-1]
+	at := strings.LastIndexFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("([{\"'“‘*_", r) })
+	_, size := utf8.DecodeRuneInString(text[max(0, at):])
+	if at < 0 {
+		size = 0
+	}
+	word := text[max(0, at)+size:]
+	lower := strings.ToLower(word)
+	letter, n := utf8.DecodeRuneInString(word)
+	switch {
+	case lower == "no" || lower == "nos":
+		return unicode.IsDigit(next)
+	case titles[lower]:
+		return true
+	case shorts[lower]:
+		return !unicode.IsUpper(next) && !unicode.IsDigit(next) && next != ' '
+	case n == len(word) && unicode.IsUpper(letter):
+		return word != "I" // an initial
+	default: // "1. First"
+		return strings.TrimSpace(text[:max(0, at)]) == "" && word != "" && strings.Trim(word, "0123456789") == ""
+	}
+}
+
+// capped cuts what is longer than a sentence may be.
+func capped(sentence string) []string {
+	if !Speakable(sentence) {
+		return nil
+	}
+	return Pieces(strings.TrimSpace(sentence), Limits{Max: longSentence})
+}
