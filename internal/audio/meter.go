@@ -148,7 +148,7 @@ func (m *Meter) walk(at sample.Nanos, b []byte) {
 		case atRIFF:
 			if b = m.take(b, riffLen); m.have == riffLen {
 				if string(m.acc[8:12]) != "WAVE" {
-					m.refuse("RIFF, but not WAVE")
+					m.refuse(noHeader)
 				} else {
 					m.next(atChunk)
 				}
@@ -224,7 +224,7 @@ func (m *Meter) begin(at sample.Nanos, k kind) {
 	case kindWAV:
 		m.next(atRIFF)
 		if n > 0 && held[0] != 'R' {
-			m.refuse("no RIFF header")
+			m.refuse(noHeader)
 		}
 	case kindPCM, kindUnknown:
 		m.kind = kindPCM
@@ -259,6 +259,8 @@ func (m *Meter) pass(n int64, s state) {
 		m.state = inSkip
 	}
 }
+
+const noHeader = "no RIFF/WAVE header"
 
 // refuse gives up on the container: nothing more of the body is sound.
 func (m *Meter) refuse(why string) {
@@ -395,16 +397,17 @@ func (m *Meter) readID3() {
 	m.pass(int64(a[6]&0x7F)<<21|int64(a[7]&0x7F)<<14|int64(a[8]&0x7F)<<7|int64(a[9]&0x7F), atSync)
 }
 
-// readPage reads the fixed part of an Ogg page. A page whose granule position is 0 carries headers.
+// readPage reads the fixed part of an Ogg page. A page whose granule position is 0 carries headers, and one without a
+// position only part of a packet: of a long header, as a rule.
 func (m *Meter) readPage() {
 	if string(m.acc[:4]) != "OggS" {
 		m.refuse("an Ogg page without its mark")
 		return
 	}
-	header := binary.LittleEndian.Uint64(m.acc[6:]) == 0
+	granule := int64(binary.LittleEndian.Uint64(m.acc[6:]))
 	segments := int64(m.acc[26])
 	switch {
-	case !header:
+	case granule != 0 && granule != -1:
 		m.next(inSound)
 	case segments == 0:
 		m.next(atPage)

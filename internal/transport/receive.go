@@ -31,6 +31,7 @@ var errSink = errors.New("could not save the reply")
 func newReceiver(c load.Call, rec *sample.Request, p audio.Payload, contentType string) *receiver {
 	r := receivers.Get().(*receiver)
 	r.call, r.rec = c, rec
+	rec.Outcome, rec.Cause = "", ""
 	r.meter.Start(p, contentType)
 	if s, ok := c.Sink.(interface{ ContentType(string) }); ok {
 		s.ContentType(contentType)
@@ -87,8 +88,8 @@ func (r *receiver) done(ctx context.Context, ex *exchange, err error) {
 			rec.Cause += ": " + strings.TrimPrefix(code+": "+message, ": ")
 		}
 	}
-	if err := rec.Check(); err != nil {
-		rec.Outcome, rec.Cause = sample.ProtocolError, "impossible times: "+err.Error()
+	if rec.Outcome == sample.OK && rec.Check() != nil {
+		rec.Outcome, rec.Cause = sample.ProtocolError, "impossible times: out of order, or audio in no time at all"
 	}
 	r.call, r.rec = load.Call{}, nil
 	receivers.Put(r)
