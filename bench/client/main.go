@@ -12,18 +12,15 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"loadline/bench/child"
 )
 
 // The loads, and how long they are held.
@@ -162,53 +159,10 @@ func bench(reps int, only string) (ok bool, err error) {
 
 // once runs one role against a server of its own.
 func once(role string) (r result, err error) {
-	self, err := os.Executable()
+	port, stop, err := child.Server(1, "-as", "server")
 	if err != nil {
 		return r, err
 	}
-	server := exec.Command(self, "-as", "server")
-	server.Stderr = os.Stderr
-	hold, err := server.StdinPipe()
-	if err != nil {
-		return r, err
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return r, err
-	}
-	if err := startOn(1, server); err != nil {
-		return r, err
-	}
-	defer func() { hold.Close(); server.Wait() }()
-	port, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return r, fmt.Errorf("server: %w", err)
-	}
-	client := exec.Command(self, "-as", role, "-port", strings.TrimSpace(port))
-	client.Stderr = os.Stderr
-	var b strings.Builder
-	client.Stdout = &b
-	if err := startOn(0, client); err != nil {
-		return r, err
-	}
-	if err := client.Wait(); err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal([]byte(b.String()), &r)
-}
-
-// startOn starts a process on one processor: a child has the affinity of the thread that starts it.
-func startOn(cpu int, c *exec.Cmd) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var was, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &was); err != nil {
-		return err
-	}
-	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("pin to processor %d: %w", cpu, err)
-	}
-	defer unix.SchedSetaffinity(0, &was)
-	return c.Start()
+	defer stop()
+	return r, child.Run(0, &r, "-as", role, "-port", port)
 }

@@ -9,19 +9,16 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"loadline/bench/child"
 	"loadline/internal/ladder"
 )
 
@@ -133,56 +130,14 @@ func (f fault) found(r ladder.Rung) bool {
 // once runs one fault, -1 for none, in processes of its own.
 func once(i int, hold time.Duration) (r ladder.Rung, err error) {
 	f := pick(i)
-	self, err := os.Executable()
+	port, stop, err := child.Server(child.Anywhere, "-as", "server", "-streams", strconv.Itoa(f.streams))
 	if err != nil {
 		return r, err
 	}
-	server := exec.Command(self, "-as", "server", "-streams", strconv.Itoa(f.streams))
-	server.Stderr = os.Stderr
-	lives, err := server.StdinPipe()
-	if err != nil {
-		return r, err
+	defer stop()
+	cpu := child.Anywhere
+	if f.alone {
+		cpu = 0
 	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return r, err
-	}
-	if err := server.Start(); err != nil {
-		return r, err
-	}
-	defer func() { lives.Close(); server.Wait() }()
-	port, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return r, fmt.Errorf("server: %w", err)
-	}
-	client := exec.Command(self, "-as", strconv.Itoa(i), "-port", strings.TrimSpace(port), "-hold", hold.String())
-	client.Stderr = os.Stderr
-	var b strings.Builder
-	client.Stdout = &b
-	if err := f.start(client); err != nil {
-		return r, err
-	}
-	if err := client.Wait(); err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal([]byte(b.String()), &r)
-}
-
-// start starts the client, on one processor if it is to have no more: a child runs where the thread may that starts it.
-func (f fault) start(c *exec.Cmd) error {
-	if !f.alone {
-		return c.Start()
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var was, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &was); err != nil {
-		return err
-	}
-	one.Set(0)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("pin to processor 0: %w", err)
-	}
-	defer unix.SchedSetaffinity(0, &was)
-	return c.Start()
+	return r, child.Run(cpu, &r, "-as", strconv.Itoa(i), "-port", port, "-hold", hold.String())
 }
