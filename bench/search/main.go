@@ -162,7 +162,7 @@ func (t *tally) row(w io.Writer, name string) {
 }
 
 // bench runs everything with so many seeds a law and truth, prints it, and says whether every target was met.
-func bench(w io.Writer, seeds int) bool {
+func bench(w io.Writer, truths []int, seeds int) bool {
 	ok := true
 	check := func(name string, got, limit float64, below bool) {
 		word := "met"
@@ -226,7 +226,7 @@ func main() {
 	flag.Parse()
 	began := time.Now()
 	fmt.Printf("search quality: %d processors, %s, seeds 1 to %d for each endpoint and truth, simulated time\n", runtime.GOMAXPROCS(0), runtime.Version(), *seeds)
-	ok := bench(os.Stdout, *seeds)
+	ok := bench(os.Stdout, truths, *seeds)
 	fmt.Printf("\ntook %s\n", time.Since(began).Round(time.Second))
 	if !ok {
 		fmt.Println("a target was missed")

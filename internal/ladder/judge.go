@@ -108,11 +108,13 @@ func (w window) warmUp() int {
 }
 
 // drift is how the mark moves over the window, as a share of its median, and whether that is beyond doubt: a trend of
-// the medians of up to 40 batches, or one change of their level.
+// the medians of up to 40 batches, or one change of their level. A batch is no shorter than a turnover: requests in
+// flight together wait for each other, and a server that wanders a little moves them all. So a window of less than seven
+// turnovers is never beyond doubt.
 func (w window) drift() (share float64, sure bool) {
 	xs := w.capped()
-	batches := min(len(xs)/5, 40)
-	if batches < 5 {
+	batches := min(len(xs)/max(5, w.n), 40)
+	if batches < 2 {
 		return 0, false
 	}
 	medians := make([]float64, batches)

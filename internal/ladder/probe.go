@@ -133,7 +133,10 @@ func (p *probe) begin() sample.Nanos {
 // failsAtOnce sees a rung whose requests fail, before those that started first are known to be late.
 func (p *probe) failsAtOnce(i int) bool {
 	if p.quick.Add(p.done[i].Outcome != sample.OK) == stat.Bad && i-p.turned+1 >= p.failLeast() && p.known-p.from < p.failLeast() {
-		p.known = len(p.started)
+		p.started, p.from, p.known = p.started[:0], 0, i+1-p.turned
+		for j := p.turned; j <= i; j++ {
+			p.started = append(p.started, started{p.done[j].Started, j})
+		}
 		p.verdict, p.ended = Fail, true
 	}
 	return p.ended

@@ -55,8 +55,11 @@ func throughputs(rungs []Rung) []Rung {
 // noisy. 0 where no rung of 2 or more is.
 func pair(rungs []Rung) (p int, whole, half bool) {
 	points := throughputs(rungs)
-	if len(points) == 0 {
-		return 0, false, false
+	top := 0
+	for _, r := range rungs {
+		if r.Valid {
+			top = max(top, r.N)
+		}
 	}
 	enough := pairShare * mu(rungs).Value
 	at := func(n int) (x float64, measured bool) {
@@ -69,7 +72,7 @@ func pair(rungs []Rung) (p int, whole, half bool) {
 		}
 		return below.X, false
 	}
-	for n := 2; n <= points[len(points)-1].N; n += 2 {
+	for n := 2; n <= top; n += 2 {
 		if x, _ := at(n); x >= enough {
 			p = n
 			break
@@ -84,7 +87,7 @@ func pair(rungs []Rung) (p int, whole, half bool) {
 	// One just below that was measured and has too little puts the next a step above it.
 	for n := p - 2; n > 0 && 20*n >= 19*p; n -= 2 {
 		if x, measured := at(n); measured && x < enough {
-			p = max(p, min(n+max(2, n/40*2), points[len(points)-1].N/2*2))
+			p = max(p, min(n+max(2, n/40*2), top/2*2))
 			break
 		}
 	}

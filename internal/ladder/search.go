@@ -357,7 +357,8 @@ func (s *Search) take(r Rung) {
 	s.broken = s.brokenEndpoint()
 }
 
-// brokenEndpoint sees an endpoint that stopped speaking: it answers faster than it did, with less audio than before.
+// brokenEndpoint sees an endpoint that stopped speaking: it answers faster than it did, with less audio than before. A
+// refusal or an error is no answer: an overloaded server may well be quick at those.
 func (s *Search) brokenEndpoint() string {
 	now := s.rungs[len(s.rungs)-1]
 	first := slices.IndexFunc(s.rungs, func(r Rung) bool { return r.Valid && r.AudioS > 0 })
@@ -370,13 +371,22 @@ func (s *Search) brokenEndpoint() string {
 			before = r
 		}
 	}
-	per := func(r Rung) float64 { return r.AudioS / (r.Tries * float64(r.EndedNS-r.StartedNS) / 1e9) }
-	jump := now.Tries / (before.Tries * max(1, float64(now.N)/float64(before.N)))
-	if jump <= 1.5 || per(now) >= per(s.rungs[first])/2 {
+	answers := func(r Rung) float64 { // a second
+		n := r.OK
+		for _, o := range []sample.Outcome{sample.Empty, sample.Truncated, sample.ProtocolError} {
+			n += r.Outcomes[string(o)]
+		}
+		return r.Tries * float64(n) / float64(max(r.Samples, 1))
+	}
+	audio := func(r Rung) float64 { // seconds an answer
+		return r.AudioS / (answers(r) * float64(r.EndedNS-r.StartedNS) / 1e9)
+	}
+	jump := answers(now) / (answers(before) * max(1, float64(now.N)/float64(before.N)))
+	if !(jump > 1.5 && audio(now) < audio(s.rungs[first])/2) {
 		return ""
 	}
 	return fmt.Sprintf("endpoint broken: at N = %d it answered %.1f requests a second after %.1f, with %.2f s of audio each after %.2f s (%s)",
-		now.N, now.Tries, before.Tries, per(now), per(s.rungs[first]), worst(now.Causes))
+		now.N, answers(now), answers(before), audio(now), audio(s.rungs[first]), worst(now.Causes))
 }
 
 // correlation of late with late, pooled over the closed rungs: what a rung with few late requests cannot show by itself.

@@ -37,6 +37,11 @@ func (f *flights) Pop() any {
 // Simulate runs a search against an endpoint in simulated time, with a closed loop that keeps its streams alive between
 // rungs and staggers new ones over one service time: what the search would do, by the code that does it.
 func Simulate(s Searcher, answer Answer) Simulated {
+	return simulate(s, answer, func(_ Probe, e Evidence) Evidence { return e })
+}
+
+// simulate lets the evidence of each rung be changed.
+func simulate(s Searcher, answer Answer, evidence func(Probe, Evidence) Evidence) Simulated {
 	var out Simulated
 	var air flights
 	var now, service sample.Nanos
@@ -107,7 +112,7 @@ func Simulate(s Searcher, answer Answer) Simulated {
 				done = s.Add(r)
 			}
 		}
-		s.Close(Evidence{Counts: []int{1, 1}, Began: began, Ended: now})
+		s.Close(evidence(p, Evidence{Counts: []int{1, 1}, Began: began, Ended: now}))
 	}
 	out.Result, out.Wall = s.Result(), now.Duration()
 	return out

@@ -2,6 +2,7 @@ package stat
 
 import (
 	"math"
+	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -38,30 +39,33 @@ func EffectiveN(late []bool) (n, p float64) {
 	return n / max(ratio, 1), distuv.ChiSquared{K: df}.Survival(ratio * df)
 }
 
-// Rate is the events a second in (from, to], with a confidence interval from the counts of equal batches of time. at is
-// the times of the events in seconds. False: too few events for an interval.
+// Rate is the events a second in (from, to], with a confidence interval from the times that equal batches of events took:
+// counts of equal times would show a steady server no scatter at all. at is the times of the events in seconds, ascending.
+// False: too few events for an interval.
 func Rate(at []float64, from, to, confidence float64) (rate, low, high float64, ok bool) {
-	var in []float64
-	for _, t := range at {
-		if t > from && t <= to {
-			in = append(in, t)
-		}
-	}
 	if to <= from {
 		return math.NaN(), 0, 0, false
 	}
-	rate = float64(len(in)) / (to - from)
-	batches := min(int(math.Sqrt(float64(len(in)))), 30)
+	first := sort.Search(len(at), func(i int) bool { return at[i] > from })
+	last := sort.Search(len(at), func(i int) bool { return at[i] > to })
+	at = at[first:last]
+	rate = float64(len(at)) / (to - from)
+	batches := min(int(math.Sqrt(float64(len(at)))), 30)
 	if batches < fewestBatches {
 		return rate, 0, 0, false
 	}
-	width := (to - from) / float64(batches)
-	rates := make([]float64, batches)
-	for _, t := range in {
-		rates[min(int((t-from)/width), batches-1)] += 1 / width
+	size := len(at) / batches
+	took := make([]float64, batches)
+	for b := range took {
+		end := at[(b+1)*size-1]
+		took[b] = end - from
+		from = end
 	}
-	half := halfWidth(rates, confidence)
-	return rate, max(rate-half, 0), rate + half, true
+	mean, half := Mean(took), halfWidth(took, confidence)
+	if half >= mean {
+		return rate, 0, 0, false
+	}
+	return rate, min(float64(size)/(mean+half), rate), max(float64(size)/(mean-half), rate), true
 }
 
 // halfWidth of the confidence interval of the mean of independent values, by Student's t.
