@@ -84,8 +84,10 @@ func (r *receiver) done(ctx context.Context, ex *exchange, err error) {
 		rec.Outcome, rec.Cause = broken(ctx, err, progress(rec))
 	default:
 		rec.Outcome, rec.Cause = h.Outcome, h.Cause
-		if code, message := errorBody(h.Error); h.Outcome == sample.ModelError && code+message != "" {
-			rec.Cause += ": " + strings.TrimPrefix(code+": "+message, ": ")
+		if h.Outcome == sample.ModelError {
+			if code, message := errorBody(h.Error); code+message != "" {
+				rec.Cause += ": " + strings.TrimPrefix(code+": "+message, ": ")
+			}
 		}
 	}
 	if rec.Outcome == sample.OK && rec.Check() != nil {
