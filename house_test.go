@@ -31,7 +31,8 @@ var ring1 = map[string][]string{
 	"serve":         nil,
 	"transport":     {"load"},
 	"awsfleet":      {"measure"},
-	"local":         nil,
+	"wire":          nil,
+	"local":         {"wire"},
 	"engine/replay": {"serve"},
 }
 

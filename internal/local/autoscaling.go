@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"loadline/internal/fleet"
+	"loadline/internal/wire"
 )
 
 // autoscaling is Application Auto Scaling: scalable targets and their suspended state.
@@ -32,7 +33,7 @@ type target struct {
 	MinCapacity       int
 	MaxCapacity       int
 	RoleARN           string
-	CreationTime      stamp
+	CreationTime      wire.Stamp
 	SuspendedState    suspended
 }
 
@@ -62,18 +63,18 @@ func scalable(namespace, resource, dimension *string) (endpoint, variant string,
 		return "", "", err
 	}
 	if d := deref(dimension, ""); d != instanceCount {
-		return "", "", refuse(validationException, "Unsupported scalable dimension %q for the service namespace sagemaker: only %s is part of this local account.", d, instanceCount)
+		return "", "", wire.Refuse(wire.ValidationException, "Unsupported scalable dimension %q for the service namespace sagemaker: only %s is part of this local account.", d, instanceCount)
 	}
 	parts := strings.Split(deref(resource, ""), "/")
 	if len(parts) != 4 || parts[0] != "endpoint" || parts[2] != "variant" || !nameForm.MatchString(parts[1]) || !nameForm.MatchString(parts[3]) {
-		return "", "", refuse(validationException, "Unsupported resource ID %q: it must be endpoint/NAME/variant/NAME.", deref(resource, ""))
+		return "", "", wire.Refuse(wire.ValidationException, "Unsupported resource ID %q: it must be endpoint/NAME/variant/NAME.", deref(resource, ""))
 	}
 	return parts[1], parts[3], nil
 }
 
 func inNamespace(namespace *string) error {
 	if n := deref(namespace, ""); n != sagemakerNamespace {
-		return refuse(validationException, "1 validation error detected: Value '%s' at 'serviceNamespace' failed to satisfy constraint: only sagemaker is part of this local account", n)
+		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%s' at 'serviceNamespace' failed to satisfy constraint: only sagemaker is part of this local account", n)
 	}
 	return nil
 }
@@ -87,21 +88,21 @@ func (l *Local) registerTarget(_ context.Context, in *registerIn) (*registerOut,
 	defer l.mu.Unlock()
 	ep := l.endpoints[name]
 	if ep == nil {
-		return nil, refuse(validationException, "Could not find endpoint %q.", l.endpointARN(name))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint %q.", l.endpointARN(name))
 	}
 	at := slices.IndexFunc(ep.spec.Variants, func(v Variant) bool { return v.Name == variant })
 	if at < 0 {
-		return nil, refuse(validationException, "Could not find variant %q in endpoint %q.", variant, l.endpointARN(name))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find variant %q in endpoint %q.", variant, l.endpointARN(name))
 	}
 	t := l.newTarget(name, variant, 0, 0)
 	if old := l.targets[*in.ResourceId]; old != nil {
 		*t = *old
 	} else if in.MinCapacity == nil || in.MaxCapacity == nil {
-		return nil, refuse(validationException, "MinCapacity and MaxCapacity must be given when a scalable target is registered for the first time.")
+		return nil, wire.Refuse(wire.ValidationException, "MinCapacity and MaxCapacity must be given when a scalable target is registered for the first time.")
 	}
 	t.MinCapacity, t.MaxCapacity = deref(in.MinCapacity, t.MinCapacity), deref(in.MaxCapacity, t.MaxCapacity)
 	if t.MinCapacity < 0 || t.MinCapacity > t.MaxCapacity {
-		return nil, refuse(validationException, "Minimum capacity %d cannot be negative, nor greater than the maximum capacity %d.", t.MinCapacity, t.MaxCapacity)
+		return nil, wire.Refuse(wire.ValidationException, "Minimum capacity %d cannot be negative, nor greater than the maximum capacity %d.", t.MinCapacity, t.MaxCapacity)
 	}
 	if s := in.SuspendedState; s != nil {
 		t.SuspendedState = suspended{
@@ -122,7 +123,7 @@ func (l *Local) newTarget(endpoint, variant string, least, most int) *target {
 		ScalableTargetARN: l.arn("application-autoscaling", fmt.Sprintf("scalable-target/0%016x", fnv64(id))),
 		MinCapacity:       least, MaxCapacity: most,
 		RoleARN:      fmt.Sprintf("arn:aws:iam::%s:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint", l.cfg.Account),
-		CreationTime: stamp{l.now()},
+		CreationTime: wire.At(l.now()),
 	}
 }
 
@@ -136,9 +137,9 @@ func (l *Local) enforce(ep *endpoint, variant string, t *target) {
 			continue
 		}
 		err := l.setCapacity(ep, []fleet.Change{{Variant: variant, Desired: &want}})
-		var f *fault
+		var f *wire.Fault
 		if errors.As(err, &f) && ep.fleet.Status == fleet.InService {
-			l.log.Printf("%s: failed to set desired instance count to %d: %s", t.ResourceId, want, f.message)
+			l.log.Printf("%s: failed to set desired instance count to %d: %s", t.ResourceId, want, f.Message)
 		}
 	}
 }
@@ -154,7 +155,7 @@ func (l *Local) deregisterTarget(_ context.Context, in *targetNameIn) (*nothing,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.targets[*in.ResourceId] == nil {
-		return nil, refuse(objectNotFound, "No scalable target found for service namespace: sagemaker, resource ID: %s, scalable dimension: %s", *in.ResourceId, instanceCount)
+		return nil, wire.Refuse(wire.ObjectNotFound, "No scalable target found for service namespace: sagemaker, resource ID: %s, scalable dimension: %s", *in.ResourceId, instanceCount)
 	}
 	delete(l.targets, *in.ResourceId)
 	return &nothing{}, nil
@@ -176,7 +177,7 @@ func (l *Local) describeTargets(_ context.Context, in *describeTargetsIn) (*desc
 		return nil, err
 	}
 	if len(in.ResourceIds) > 50 {
-		return nil, refuse(validationException, "1 validation error detected: Value at 'resourceIds' failed to satisfy constraint: Member must have length less than or equal to 50")
+		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value at 'resourceIds' failed to satisfy constraint: Member must have length less than or equal to 50")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +188,7 @@ func (l *Local) describeTargets(_ context.Context, in *describeTargetsIn) (*desc
 		}
 	}
 	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.ResourceId, b.ResourceId) })
-	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, invalidNextToken)
+	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
 	}

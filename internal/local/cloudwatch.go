@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loadline/internal/metric"
+	"loadline/internal/wire"
 )
 
 // cloudwatch is metrics; there are no alarms yet.
@@ -59,31 +60,34 @@ func (l *Local) read(k metric.Key, unit *string, start, end time.Time, period in
 }
 
 // checkRange checks what every reading needs.
-func checkRange(start, end *stamp, period *int) error {
+func checkRange(start, end *wire.Stamp, period *int) error {
 	switch {
 	case start == nil:
-		return refuse(missingParameter, "The parameter StartTime is required.")
+		return wire.Refuse(wire.MissingParameter, "The parameter StartTime is required.")
 	case end == nil:
-		return refuse(missingParameter, "The parameter EndTime is required.")
+		return wire.Refuse(wire.MissingParameter, "The parameter EndTime is required.")
 	case period == nil:
-		return refuse(missingParameter, "The parameter Period is required.")
+		return wire.Refuse(wire.MissingParameter, "The parameter Period is required.")
 	case !start.Before(end.Time):
-		return refuse(invalidValue, "The parameter StartTime must be less than the parameter EndTime.")
+		return wire.Refuse(wire.InvalidValue, "The parameter StartTime must be less than the parameter EndTime.")
 	}
-	return checkPeriod(*period)
+	if err := checkPeriod(*period); err != nil {
+		return err // not a nil *wire.Fault, which would be an error
+	}
+	return nil
 }
 
-func checkPeriod(p int) error {
+func checkPeriod(p int) *wire.Fault {
 	if slices.Contains([]int{1, 5, 10, 20, 30}, p) || p >= 60 && p%60 == 0 && p <= 86400 {
 		return nil
 	}
-	return refuse(invalidValue, "The value %d for parameter Period is invalid: it must be 1, 5, 10, 20, 30 or a multiple of 60, at most 86400.", p)
+	return wire.Refuse(wire.InvalidValue, "The value %d for parameter Period is invalid: it must be 1, 5, 10, 20, 30 or a multiple of 60, at most 86400.", p)
 }
 
 type getStatisticsIn struct {
 	Namespace, MetricName, Unit    *string
 	Dimensions                     []dimension
-	StartTime, EndTime             *stamp
+	StartTime, EndTime             *wire.Stamp
 	Period                         *int
 	Statistics, ExtendedStatistics []string
 }
@@ -94,7 +98,7 @@ type getStatisticsOut struct {
 }
 
 type datapoint struct {
-	Timestamp          stamp
+	Timestamp          wire.Stamp
 	SampleCount        *float64           `json:",omitempty"`
 	Average            *float64           `json:",omitempty"`
 	Sum                *float64           `json:",omitempty"`
@@ -107,35 +111,35 @@ type datapoint struct {
 func (l *Local) getMetricStatistics(_ context.Context, in *getStatisticsIn) (*getStatisticsOut, error) {
 	switch {
 	case deref(in.Namespace, "") == "":
-		return nil, refuse(missingParameter, "The parameter Namespace is required.")
+		return nil, wire.Refuse(wire.MissingParameter, "The parameter Namespace is required.")
 	case deref(in.MetricName, "") == "":
-		return nil, refuse(missingParameter, "The parameter MetricName is required.")
+		return nil, wire.Refuse(wire.MissingParameter, "The parameter MetricName is required.")
 	}
 	if err := checkRange(in.StartTime, in.EndTime, in.Period); err != nil {
 		return nil, err
 	}
 	switch n := int(in.EndTime.Sub(in.StartTime.Time).Seconds()) / *in.Period; {
 	case n > mostDatapoints:
-		return nil, refuse(invalidCombination, "You have requested up to %d datapoints, which exceeds the limit of 1,440. You may reduce the datapoints requested by increasing Period, or decreasing the time range.", n)
+		return nil, wire.Refuse(wire.InvalidCombination, "You have requested up to %d datapoints, which exceeds the limit of 1,440. You may reduce the datapoints requested by increasing Period, or decreasing the time range.", n)
 	case len(in.Statistics) == 0 && len(in.ExtendedStatistics) == 0:
-		return nil, refuse(missingParameter, "Must specify either Statistics or ExtendedStatistics.")
+		return nil, wire.Refuse(wire.MissingParameter, "Must specify either Statistics or ExtendedStatistics.")
 	case len(in.Statistics) > 0 && len(in.ExtendedStatistics) > 0:
-		return nil, refuse(invalidCombination, "Statistics and ExtendedStatistics cannot be given together.")
+		return nil, wire.Refuse(wire.InvalidCombination, "Statistics and ExtendedStatistics cannot be given together.")
 	}
 	for _, s := range in.Statistics {
 		if simple[s] == nil {
-			return nil, refuse(invalidValue, "The value %s for parameter Statistics is invalid: it must be SampleCount, Average, Sum, Minimum or Maximum.", s)
+			return nil, wire.Refuse(wire.InvalidValue, "The value %s for parameter Statistics is invalid: it must be SampleCount, Average, Sum, Minimum or Maximum.", s)
 		}
 	}
 	for _, s := range in.ExtendedStatistics {
 		if _, ok := percentile(s); !ok {
-			return nil, refuse(invalidValue, "The value %s for parameter ExtendedStatistics is invalid: percentiles p0 to p100 are part of this local account.", s)
+			return nil, wire.Refuse(wire.InvalidValue, "The value %s for parameter ExtendedStatistics is invalid: percentiles p0 to p100 are part of this local account.", s)
 		}
 	}
 	out := &getStatisticsOut{Label: *in.MetricName, Datapoints: []datapoint{}}
 	buckets, unit := l.read(key(*in.Namespace, *in.MetricName, in.Dimensions), in.Unit, in.StartTime.Time, in.EndTime.Time, *in.Period)
 	for i := range buckets {
-		d := datapoint{Timestamp: stamp{buckets[i].Start}, Unit: unit}
+		d := datapoint{Timestamp: wire.At(buckets[i].Start), Unit: unit}
 		for _, s := range in.Statistics {
 			v := simple[s](&buckets[i].Set)
 			*map[string]**float64{"SampleCount": &d.SampleCount, "Average": &d.Average, "Sum": &d.Sum, "Minimum": &d.Minimum, "Maximum": &d.Maximum}[s] = &v
@@ -180,7 +184,7 @@ func percentile(s string) (float64, bool) {
 
 type getDataIn struct {
 	MetricDataQueries  []dataQuery
-	StartTime, EndTime *stamp
+	StartTime, EndTime *wire.Stamp
 	NextToken          *string
 	ScanBy             *string
 	MaxDatapoints      *int
@@ -207,24 +211,24 @@ type getDataOut struct {
 type dataResult struct {
 	Id         string
 	Label      string
-	Timestamps []stamp
+	Timestamps []wire.Stamp
 	Values     []float64
 	StatusCode string
 }
 
 func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, error) {
 	if len(in.MetricDataQueries) == 0 || len(in.MetricDataQueries) > mostQueries {
-		return nil, refuse(validationError, "The collection MetricDataQueries must have between 1 and %d members, it has %d.", mostQueries, len(in.MetricDataQueries))
+		return nil, wire.Refuse(wire.ValidationError, "The collection MetricDataQueries must have between 1 and %d members, it has %d.", mostQueries, len(in.MetricDataQueries))
 	}
 	limit := deref(in.MaxDatapoints, mostPageData)
 	if limit < 1 || limit > mostPageData {
-		return nil, refuse(validationError, "The value %d for parameter MaxDatapoints is invalid: it must be between 1 and %d.", limit, mostPageData)
+		return nil, wire.Refuse(wire.ValidationError, "The value %d for parameter MaxDatapoints is invalid: it must be between 1 and %d.", limit, mostPageData)
 	}
 	skip := 0
 	if in.NextToken != nil {
 		var err error
 		if skip, err = strconv.Atoi(strings.TrimPrefix(*in.NextToken, "after-")); err != nil || skip < 0 {
-			return nil, refuse(cloudwatchNextToken, "The token %q is not valid.", *in.NextToken)
+			return nil, wire.Refuse(wire.CloudwatchNextToken, "The token %q is not valid.", *in.NextToken)
 		}
 	}
 	ids := map[string]bool{}
@@ -242,7 +246,7 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 		if deref(in.ScanBy, "TimestampDescending") == "TimestampDescending" {
 			slices.Reverse(buckets)
 		}
-		res := dataResult{*q.Id, deref(q.Label, *m.Metric.MetricName), []stamp{}, []float64{}, "Complete"}
+		res := dataResult{*q.Id, deref(q.Label, *m.Metric.MetricName), []wire.At(), []float64{}, "Complete"}
 		for i := range buckets {
 			v, ok := value(&buckets[i].Set, *m.Stat)
 			if !ok {
@@ -256,7 +260,7 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 				break
 			}
 			given++
-			res.Timestamps, res.Values = append(res.Timestamps, stamp{buckets[i].Start}), append(res.Values, v)
+			res.Timestamps, res.Values = append(res.Timestamps, wire.At(buckets[i].Start)), append(res.Values, v)
 		}
 		out.MetricDataResults = append(out.MetricDataResults, res)
 	}
@@ -266,28 +270,28 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 func checkQuery(q *dataQuery, in *getDataIn, ids map[string]bool) error {
 	id := deref(q.Id, "")
 	if id == "" || id[0] < 'a' || id[0] > 'z' || ids[id] {
-		return refuse(validationError, "The value %q for parameter Id is invalid: each query needs its own, starting with a lower-case letter.", id)
+		return wire.Refuse(wire.ValidationError, "The value %q for parameter Id is invalid: each query needs its own, starting with a lower-case letter.", id)
 	}
 	ids[id] = true
 	m := q.MetricStat
 	switch {
 	case q.Expression != nil:
-		return refuse(validationError, "Error in expression %q: metric math is not part of this local account.", id)
+		return wire.Refuse(wire.ValidationError, "Error in expression %q: metric math is not part of this local account.", id)
 	case m == nil:
-		return refuse(validationError, "The query %q needs a MetricStat.", id)
+		return wire.Refuse(wire.ValidationError, "The query %q needs a MetricStat.", id)
 	case deref(m.Metric.Namespace, "") == "" || deref(m.Metric.MetricName, "") == "":
-		return refuse(validationError, "The query %q needs a Namespace and a MetricName.", id)
+		return wire.Refuse(wire.ValidationError, "The query %q needs a Namespace and a MetricName.", id)
 	case m.Period == nil || in.StartTime == nil || in.EndTime == nil:
-		return refuse(validationError, "The query %q needs a Period, StartTime and EndTime.", id)
+		return wire.Refuse(wire.ValidationError, "The query %q needs a Period, StartTime and EndTime.", id)
 	case !in.StartTime.Before(in.EndTime.Time):
-		return refuse(validationError, "The parameter StartTime must be less than the parameter EndTime.")
+		return wire.Refuse(wire.ValidationError, "The parameter StartTime must be less than the parameter EndTime.")
 	}
 	if err := checkPeriod(*m.Period); err != nil {
-		return refuse(validationError, "%s", err.(*fault).message)
+		return wire.Refuse(wire.ValidationError, "%s", err.Message)
 	}
 	stat := deref(m.Stat, "")
 	if _, ok := percentile(stat); !ok && simple[stat] == nil {
-		return refuse(validationError, "The value %q for parameter Stat is invalid: SampleCount, Average, Sum, Minimum, Maximum and percentiles are part of this local account.", stat)
+		return wire.Refuse(wire.ValidationError, "The value %q for parameter Stat is invalid: SampleCount, Average, Sum, Minimum, Maximum and percentiles are part of this local account.", stat)
 	}
 	return nil
 }
@@ -308,7 +312,7 @@ type putDataIn struct {
 type datum struct {
 	MetricName        *string
 	Dimensions        []dimension
-	Timestamp         *stamp
+	Timestamp         *wire.Stamp
 	Value             *float64
 	Values, Counts    []float64
 	StatisticValues   *struct{ SampleCount, Sum, Minimum, Maximum float64 }
@@ -321,13 +325,13 @@ func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*nothing, error
 	namespace := deref(in.Namespace, "")
 	switch {
 	case namespace == "":
-		return nil, refuse(missingParameter, "The parameter Namespace is required.")
+		return nil, wire.Refuse(wire.MissingParameter, "The parameter Namespace is required.")
 	case strings.HasPrefix(namespace, "AWS/"):
-		return nil, refuse(invalidValue, "The value AWS/ for parameter Namespace is invalid.")
+		return nil, wire.Refuse(wire.InvalidValue, "The value AWS/ for parameter Namespace is invalid.")
 	case len(in.MetricData) == 0:
-		return nil, refuse(missingParameter, "The parameter MetricData is required.")
+		return nil, wire.Refuse(wire.MissingParameter, "The parameter MetricData is required.")
 	case len(in.MetricData) > mostPutData:
-		return nil, refuse(invalidValue, "The collection MetricData must not have a size greater than %d.", mostPutData)
+		return nil, wire.Refuse(wire.InvalidValue, "The collection MetricData must not have a size greater than %d.", mostPutData)
 	}
 	now := l.now()
 	for i := range in.MetricData {
@@ -340,7 +344,7 @@ func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*nothing, error
 		s, err := l.metrics.Series(key(namespace, *d.MetricName, d.Dimensions),
 			metric.Spec{Unit: deref(d.Unit, "None"), Resolution: resolution, Published: metric.AtOnce})
 		if err != nil {
-			return nil, refuse(cloudwatchLimit, "%v", err)
+			return nil, wire.Refuse(wire.CloudwatchLimit, "%v", err)
 		}
 		s.Refine(resolution)
 		at := now
@@ -374,27 +378,27 @@ func (d *datum) check(where string, now time.Time) error {
 	}
 	switch {
 	case deref(d.MetricName, "") == "":
-		return refuse(missingParameter, "The parameter %s.MetricName is required.", where)
+		return wire.Refuse(wire.MissingParameter, "The parameter %s.MetricName is required.", where)
 	case ways == 0:
-		return refuse(missingParameter, "At least one of the parameters %s.Value, Values and StatisticValues is required.", where)
+		return wire.Refuse(wire.MissingParameter, "At least one of the parameters %s.Value, Values and StatisticValues is required.", where)
 	case ways > 1:
-		return refuse(invalidCombination, "Only one of the parameters %s.Value, Values and StatisticValues can be given.", where)
+		return wire.Refuse(wire.InvalidCombination, "Only one of the parameters %s.Value, Values and StatisticValues can be given.", where)
 	case len(d.Dimensions) > mostDimensions:
-		return refuse(invalidValue, "The collection %s.Dimensions must not have a size greater than %d.", where, mostDimensions)
+		return wire.Refuse(wire.InvalidValue, "The collection %s.Dimensions must not have a size greater than %d.", where, mostDimensions)
 	case len(d.Values) > mostValues:
-		return refuse(invalidValue, "The collection %s.Values must not have a size greater than %d.", where, mostValues)
+		return wire.Refuse(wire.InvalidValue, "The collection %s.Values must not have a size greater than %d.", where, mostValues)
 	case d.Counts != nil && len(d.Counts) != len(d.Values):
-		return refuse(invalidCombination, "The parameters %s.Values and %s.Counts must have the same size.", where, where)
+		return wire.Refuse(wire.InvalidCombination, "The parameters %s.Values and %s.Counts must have the same size.", where, where)
 	}
 	if r := deref(d.StorageResolution, plainResolution); r != highResolution && r != plainResolution {
-		return refuse(invalidValue, "The value %d for parameter %s.StorageResolution is invalid: it must be 1 or 60.", r, where)
+		return wire.Refuse(wire.InvalidValue, "The value %d for parameter %s.StorageResolution is invalid: it must be 1 or 60.", r, where)
 	}
 	if t := d.Timestamp; t != nil && (t.Before(now.Add(-oldestPut)) || t.After(now.Add(furthestPut))) {
-		return refuse(invalidValue, "The parameter %s.Timestamp must be between two weeks in the past and two hours in the future.", where)
+		return wire.Refuse(wire.InvalidValue, "The parameter %s.Timestamp must be between two weeks in the past and two hours in the future.", where)
 	}
 	for _, dim := range d.Dimensions {
 		if dim.Name == "" || dim.Value == "" {
-			return refuse(invalidValue, "The parameter %s.Dimensions has a dimension without a name or a value.", where)
+			return wire.Refuse(wire.InvalidValue, "The parameter %s.Dimensions has a dimension without a name or a value.", where)
 		}
 	}
 	values := slices.Concat(d.Values, d.Counts)
@@ -404,17 +408,17 @@ func (d *datum) check(where string, now time.Time) error {
 	if v := d.StatisticValues; v != nil {
 		values = append(values, v.SampleCount, v.Sum, v.Minimum, v.Maximum)
 		if cmp.Compare(v.SampleCount, 0) <= 0 || v.Minimum > v.Maximum {
-			return refuse(invalidValue, "The parameter %s.StatisticValues has no samples, or a minimum above its maximum.", where)
+			return wire.Refuse(wire.InvalidValue, "The parameter %s.StatisticValues has no samples, or a minimum above its maximum.", where)
 		}
 	}
 	for _, v := range values {
 		if math.IsNaN(v) || math.Abs(v) > math.Ldexp(1, 360) {
-			return refuse(invalidValue, "The value %v for parameter %s.Value is invalid.", v, where)
+			return wire.Refuse(wire.InvalidValue, "The value %v for parameter %s.Value is invalid.", v, where)
 		}
 	}
 	for _, n := range d.Counts {
 		if n <= 0 {
-			return refuse(invalidValue, "The parameter %s.Counts has a count that is not positive.", where)
+			return wire.Refuse(wire.InvalidValue, "The parameter %s.Counts has a count that is not positive.", where)
 		}
 	}
 	return nil

@@ -8,9 +8,9 @@
 //	fmt.Println(l.URL())
 //	err = l.Run(ctx) // serves until ctx ends, and leaves nothing running
 //
-// One file a service: sagemaker.go, runtime.go, autoscaling.go, cloudwatch.go, sts.go. The wire (wire.go, cbor.go,
-// events.go) knows nothing of state; the state (platform.go, route.go, meter.go) knows nothing of the wire; the time
-// comes from Config.Now.
+// One file a service: sagemaker.go, runtime.go, autoscaling.go, cloudwatch.go, sts.go. The protocols are package wire's
+// and know nothing of state; the state (platform.go, route.go, meter.go) knows nothing of the wire; the time comes from
+// Config.Now.
 package local
 
 import (

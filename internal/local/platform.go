@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loadline/internal/fleet"
+	"loadline/internal/wire"
 )
 
 // endpoint is one endpoint's control side: its life, and what stands behind each of its instances.
@@ -56,7 +57,7 @@ func (l *Local) create(spec Endpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	cfg := &endpointConfig{EndpointConfigName: spec.Name + "-config", CreationTime: stamp{now}}
+	cfg := &endpointConfig{EndpointConfigName: spec.Name + "-config", CreationTime: wire.At(now)}
 	cfg.EndpointConfigArn = l.arn("sagemaker", "endpoint-config/"+cfg.EndpointConfigName)
 	fc := fleet.Config{Name: spec.Name, AtOnce: true}
 	for i := range spec.Variants {
@@ -77,7 +78,7 @@ func (l *Local) create(spec Endpoint) error {
 		l.models[v.Model.Name] = &model{
 			ModelName: v.Model.Name, ModelArn: l.arn("sagemaker", "model/"+v.Model.Name),
 			PrimaryContainer: container{Image: v.Model.Image, Mode: "SingleModel", Environment: v.Model.Env},
-			ExecutionRoleArn: fmt.Sprintf("arn:aws:iam::%s:role/speech-sagemaker-execution", l.cfg.Account), CreationTime: stamp{now},
+			ExecutionRoleArn: fmt.Sprintf("arn:aws:iam::%s:role/speech-sagemaker-execution", l.cfg.Account), CreationTime: wire.At(now),
 		}
 	}
 	if limit, used := l.cfg.Quota, l.wanted(spec); used > limit {

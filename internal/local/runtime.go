@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"loadline/internal/wire"
 )
 
 // The runtime: InvokeEndpoint and InvokeEndpointWithResponseStream.
@@ -22,13 +24,13 @@ const (
 	// the transport gives the connection up, with the reply on it.
 	settleTime = 2 * time.Millisecond
 
-	// writeTime is how long a reader may leave what was written to it.
+	// writeTime is how long a reader may leave what was written to it, or a quarter less.
 	writeTime = time.Minute
 )
 
 var errTooLong = errors.New("the invocation took longer than the platform allows")
 
-var buffers = sync.Pool{New: func() any { b := newPartBuffer(); return &b }}
+var buffers = sync.Pool{New: func() any { b := wire.NewPartBuffer(); return &b }}
 
 // invocation is one call of the runtime while it is served.
 type invocation struct {
@@ -54,7 +56,7 @@ func (l *Local) serveRuntime(w http.ResponseWriter, r *http.Request) {
 		iv.invoke(name, true)
 	default:
 		l.missing(r.Method + " " + r.URL.Path)
-		iv.refuse(refuse(unknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
+		iv.refuse(wire.Refuse(wire.UnknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
 	}
 }
 
@@ -68,26 +70,26 @@ func (iv *invocation) invoke(name string, stream bool) {
 	case err != nil:
 		return // the caller left while it was sending
 	case rt == nil:
-		iv.refuse(refuse(validationError, "Endpoint %s of account %s not found.", name, l.cfg.Account))
+		iv.refuse(wire.Refuse(wire.ValidationError, "Endpoint %s of account %s not found.", name, l.cfg.Account))
 		return
 	case len(body) > mostBody:
-		iv.refuse(refuse(requestEntityTooBig, "The body is longer than %d bytes.", mostBody))
+		iv.refuse(wire.Refuse(wire.RequestEntityTooBig, "The body is longer than %d bytes.", mostBody))
 		return
 	}
 	iv.variant = rt.pick()
 	if want := r.Header.Get("X-Amzn-Sagemaker-Target-Variant"); want != "" {
 		if iv.variant = rt.variant(want); iv.variant == nil {
-			iv.refuse(refuse(validationError, "Variant %s not found for Request. Endpoint %s has no such variant.", want, name))
+			iv.refuse(wire.Refuse(wire.ValidationError, "Variant %s not found for Request. Endpoint %s has no such variant.", want, name))
 			return
 		}
 	}
 	if iv.variant == nil {
-		iv.refuse(refuse(serviceUnavailable, "No variant of endpoint %s has a weight.", name))
+		iv.refuse(wire.Refuse(wire.ServiceUnavailable, "No variant of endpoint %s has a weight.", name))
 		return
 	}
 	iv.instance, iv.count.instances = iv.variant.enter(iv.began)
 	if iv.instance == nil {
-		iv.refuse(refuse(serviceUnavailable, "No instance of endpoint %s is in service.", name))
+		iv.refuse(wire.Refuse(wire.ServiceUnavailable, "No instance of endpoint %s is in service.", name))
 		return
 	}
 	defer iv.leave()
@@ -187,15 +189,19 @@ func (iv *invocation) relay(ctx context.Context, resp *http.Response) {
 	if out.Flush() != nil {
 		return
 	}
-	buf := buffers.Get().(*partBuffer)
+	buf := buffers.Get().(*wire.PartBuffer)
 	defer buffers.Put(buf)
+	var renewed time.Time // the write deadline; a timer a part would be a waste
 	for {
-		message, err := buf.read(resp.Body)
+		message, err := buf.Read(resp.Body)
 		if err != nil && err != io.EOF {
 			message = append(message, iv.broken(ctx)...)
 		}
 		if len(message) > 0 {
-			_ = out.SetWriteDeadline(time.Now().Add(writeTime)) // what it cannot set, the write will show
+			if now := time.Now(); now.Sub(renewed) > writeTime/4 {
+				_ = out.SetWriteDeadline(now.Add(writeTime)) // what it cannot set, the write will show
+				renewed = now
+			}
 			if _, werr := iv.w.Write(message); werr != nil || out.Flush() != nil {
 				return // a caller that has left, or does not read
 			}
@@ -213,9 +219,9 @@ func (iv *invocation) relay(ctx context.Context, resp *http.Response) {
 func (iv *invocation) broken(ctx context.Context) []byte {
 	iv.count.status = 0
 	if context.Cause(ctx) == errTooLong {
-		return exception(streamError, "The model did not end its reply in time.", "ModelInvocationTimeExceeded")
+		return wire.Exception(wire.StreamError, "The model did not end its reply in time.", "ModelInvocationTimeExceeded")
 	}
-	return exception(streamError, "The connection to the model broke before its reply ended.", "StreamBroken")
+	return wire.Exception(wire.StreamError, "The connection to the model broke before its reply ended.", "StreamBroken")
 }
 
 func (iv *invocation) head(resp *http.Response) {
@@ -245,9 +251,9 @@ func (iv *invocation) refused(resp *http.Response) {
 	if resp.StatusCode/100 == 4 {
 		whose = "client"
 	}
-	f := refuse(modelError, "Received %s error (%d) from primary with message %q. See %s in account %s for more information.",
+	f := wire.Refuse(wire.ModelError, "Received %s error (%d) from primary with message %q. See %s in account %s for more information.",
 		whose, resp.StatusCode, body, iv.logGroup(), iv.l.cfg.Account)
-	f.more = map[string]any{"OriginalStatusCode": resp.StatusCode, "OriginalMessage": string(body)}
+	f.More = map[string]any{"OriginalStatusCode": resp.StatusCode, "OriginalMessage": string(body)}
 	iv.modelFault(f)
 }
 
@@ -261,9 +267,9 @@ func (iv *invocation) broke(ctx context.Context, err error) {
 	if context.Cause(ctx) == errTooLong || errors.As(err, &timeout) && timeout.Timeout() {
 		message = "Your invocation timed out while waiting for a response from container primary. Review the latency metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
 	}
-	f := refuse(modelError, "Received server error (0) from primary with message %q. See %s in account %s for more information.",
+	f := wire.Refuse(wire.ModelError, "Received server error (0) from primary with message %q. See %s in account %s for more information.",
 		message, iv.logGroup(), iv.l.cfg.Account)
-	f.more = map[string]any{"OriginalStatusCode": 0, "OriginalMessage": message}
+	f.More = map[string]any{"OriginalStatusCode": 0, "OriginalMessage": message}
 	iv.modelFault(f)
 }
 
@@ -271,18 +277,18 @@ func (iv *invocation) logGroup() string {
 	return "/aws/sagemaker/Endpoints/" + iv.instance.spec.Endpoint
 }
 
-func (iv *invocation) modelFault(f *fault) {
-	f.more["LogStreamArn"] = iv.l.arn("logs", "log-group:"+iv.logGroup()+":log-stream:"+iv.variant.name+"/"+iv.instance.spec.ID)
+func (iv *invocation) modelFault(f *wire.Fault) {
+	f.More["LogStreamArn"] = iv.l.arn("logs", "log-group:"+iv.logGroup()+":log-stream:"+iv.variant.name+"/"+iv.instance.spec.ID)
 	iv.refuse(f)
 }
 
 // refuse answers with an error of the runtime: its code in a header, its text in Message.
-func (iv *invocation) refuse(f *fault) {
+func (iv *invocation) refuse(f *wire.Fault) {
 	if iv.began.IsZero() {
 		iv.began = iv.l.now()
 	}
-	m := map[string]any{"Message": f.message}
-	for k, v := range f.more {
+	m := map[string]any{"Message": f.Message}
+	for k, v := range f.More {
 		m[k] = v
 	}
 	b, err := json.Marshal(m)
@@ -290,8 +296,8 @@ func (iv *invocation) refuse(f *fault) {
 		iv.l.log.Printf("encode an error: %v", err)
 	}
 	iv.settle()
-	iv.w.Header().Set("X-Amzn-Errortype", f.code)
+	iv.w.Header().Set("X-Amzn-Errortype", f.Code)
 	iv.w.Header().Set("Content-Type", "application/json")
-	iv.w.WriteHeader(statuses[f.code].status)
+	iv.w.WriteHeader(f.Status())
 	_, _ = iv.w.Write(b) // a caller that has left is not told anything
 }

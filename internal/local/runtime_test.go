@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	rt "github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime/types"
+
+	"loadline/internal/wire"
 )
 
 // stream calls the endpoint and reads the reply to its end.
@@ -74,7 +76,7 @@ func TestManyStreams(t *testing.T) {
 }
 
 func TestStreamPartsAndHeaders(t *testing.T) {
-	pcm := make([]byte, 3*partPayload/2)
+	pcm := make([]byte, 3*wire.PartPayload/2)
 	for i := range pcm {
 		pcm[i] = byte(i * 7)
 	}
@@ -266,33 +268,4 @@ func TestVariantsByWeight(t *testing.T) {
 	if c := counts[1].Load(); c < 20 || c > 65 {
 		t.Errorf("a weight of 0.25 against 1 took %d of 200", c)
 	}
-}
-
-func FuzzEvents(f *testing.F) {
-	f.Add([]byte("payload"))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		buf := newPartBuffer()
-		var got []byte
-		for r := bytes.NewReader(payload); ; {
-			m, err := buf.read(r)
-			if len(m) > 0 {
-				headers, p := decodeEvent(t, m)
-				if headers[":event-type"] != "PayloadPart" {
-					t.Errorf("headers %v", headers)
-				}
-				got = append(got, p...)
-			}
-			if err != nil {
-				break
-			}
-		}
-		if !bytes.Equal(got, payload) {
-			t.Errorf("%d bytes came back of %d", len(got), len(payload))
-		}
-		headers, _ := decodeEvent(t, exception(streamError, string(payload), "StreamBroken"))
-		if headers[":exception-type"] != streamError {
-			t.Errorf("headers %v", headers)
-		}
-	})
 }

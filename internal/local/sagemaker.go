@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loadline/internal/fleet"
+	"loadline/internal/wire"
 )
 
 // sagemaker is the control plane.
@@ -32,7 +33,7 @@ type endpointConfig struct {
 	EndpointConfigName string
 	EndpointConfigArn  string
 	ProductionVariants []configVariant
-	CreationTime       stamp
+	CreationTime       wire.Stamp
 }
 
 type configVariant struct {
@@ -52,7 +53,7 @@ type model struct {
 	ModelArn               string
 	PrimaryContainer       container
 	ExecutionRoleArn       string
-	CreationTime           stamp
+	CreationTime           wire.Stamp
 	EnableNetworkIsolation bool
 }
 
@@ -74,11 +75,11 @@ var nameForm = regexp.MustCompile(`^[a-zA-Z0-9](-*[a-zA-Z0-9])*$`)
 func named(member string, name *string, longest int) (string, error) {
 	switch {
 	case name == nil:
-		return "", refuse(validationException, "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
+		return "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
 	case len(*name) > longest:
-		return "", refuse(validationException, "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", *name, member, longest)
+		return "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", *name, member, longest)
 	case !nameForm.MatchString(*name):
-		return "", refuse(validationException, "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9](-*[a-zA-Z0-9])*", *name, member)
+		return "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9](-*[a-zA-Z0-9])*", *name, member)
 	}
 	return *name, nil
 }
@@ -91,7 +92,7 @@ func (l *Local) endpointNamed(member string, name *string) (*endpoint, error) {
 	}
 	ep := l.endpoints[n]
 	if ep == nil {
-		return nil, refuse(validationException, "Could not find endpoint %q.", l.endpointARN(n))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint %q.", l.endpointARN(n))
 	}
 	return ep, nil
 }
@@ -105,8 +106,8 @@ type describeEndpointOut struct {
 	ProductionVariants []variantSummary
 	EndpointStatus     fleet.Status
 	FailureReason      string `json:",omitempty"`
-	CreationTime       stamp
-	LastModifiedTime   stamp
+	CreationTime       wire.Stamp
+	LastModifiedTime   wire.Stamp
 }
 
 type variantSummary struct {
@@ -123,12 +124,12 @@ type variantSummary struct {
 type deployedImage struct {
 	SpecifiedImage string
 	ResolvedImage  string
-	ResolutionTime stamp
+	ResolutionTime wire.Stamp
 }
 
 type variantStatus struct {
 	Status        string
-	StartTime     stamp
+	StartTime     wire.Stamp
 	StatusMessage string `json:",omitempty"`
 }
 
@@ -142,18 +143,18 @@ func (l *Local) describeEndpoint(_ context.Context, in *describeEndpointIn) (*de
 	f := ep.fleet
 	out := &describeEndpointOut{
 		EndpointName: f.Name, EndpointArn: l.endpointARN(f.Name), EndpointConfigName: ep.config.EndpointConfigName,
-		EndpointStatus: f.Status, FailureReason: f.Reason, CreationTime: stamp{f.Created}, LastModifiedTime: stamp{f.Modified},
+		EndpointStatus: f.Status, FailureReason: f.Reason, CreationTime: wire.At(f.Created), LastModifiedTime: wire.At(f.Modified),
 	}
 	for i, v := range f.Variants() {
 		image := ep.spec.Variants[i].Model.Image
 		s := variantSummary{
-			VariantName: v.Name, DeployedImages: []deployedImage{{image, image, stamp{f.Created}}},
+			VariantName: v.Name, DeployedImages: []deployedImage{{image, image, wire.At(f.Created)}},
 			CurrentWeight: v.Weight, DesiredWeight: v.DesiredWeight,
 			CurrentInstanceCount: v.Current(), DesiredInstanceCount: v.Desired,
 			RoutingConfig: ep.config.ProductionVariants[i].RoutingConfig,
 		}
 		if f.Status == fleet.Creating || f.Status == fleet.Updating {
-			s.VariantStatus = []variantStatus{{string(f.Status), stamp{f.Modified}, ""}}
+			s.VariantStatus = []variantStatus{{string(f.Status), wire.At(f.Modified), ""}}
 		}
 		out.ProductionVariants = append(out.ProductionVariants, s)
 	}
@@ -171,7 +172,7 @@ func (l *Local) describeEndpointConfig(_ context.Context, in *describeEndpointCo
 	defer l.mu.Unlock()
 	c := l.configs[name]
 	if c == nil {
-		return nil, refuse(validationException, "Could not find endpoint configuration %q.", l.arn("sagemaker", "endpoint-config/"+name))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint configuration %q.", l.arn("sagemaker", "endpoint-config/"+name))
 	}
 	return c, nil // never changed once made
 }
@@ -187,7 +188,7 @@ func (l *Local) describeModel(_ context.Context, in *describeModelIn) (*model, e
 	defer l.mu.Unlock()
 	m := l.models[name]
 	if m == nil {
-		return nil, refuse(validationException, "Could not find model %q.", l.arn("sagemaker", "model/"+name))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.arn("sagemaker", "model/"+name))
 	}
 	return m, nil // never changed once made
 }
@@ -195,8 +196,8 @@ func (l *Local) describeModel(_ context.Context, in *describeModelIn) (*model, e
 type listEndpointsIn struct {
 	NameContains, StatusEquals, SortBy, SortOrder, NextToken *string
 	MaxResults                                               *int
-	CreationTimeAfter, CreationTimeBefore                    *stamp
-	LastModifiedTimeAfter, LastModifiedTimeBefore            *stamp
+	CreationTimeAfter, CreationTimeBefore                    *wire.Stamp
+	LastModifiedTimeAfter, LastModifiedTimeBefore            *wire.Stamp
 }
 
 type listEndpointsOut struct {
@@ -206,7 +207,7 @@ type listEndpointsOut struct {
 
 type endpointSummary struct {
 	EndpointName, EndpointArn      string
-	CreationTime, LastModifiedTime stamp
+	CreationTime, LastModifiedTime wire.Stamp
 	EndpointStatus                 fleet.Status
 }
 
@@ -214,7 +215,7 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := &listEndpointsOut{Endpoints: []endpointSummary{}}
-	outside := func(t time.Time, after, before *stamp) bool {
+	outside := func(t time.Time, after, before *wire.Stamp) bool {
 		return after != nil && !t.After(after.Time) || before != nil && !t.Before(before.Time)
 	}
 	for name, ep := range l.endpoints {
@@ -226,7 +227,7 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 			outside(f.Modified, in.LastModifiedTimeAfter, in.LastModifiedTimeBefore):
 			continue
 		}
-		out.Endpoints = append(out.Endpoints, endpointSummary{name, l.endpointARN(name), stamp{f.Created}, stamp{f.Modified}, f.Status})
+		out.Endpoints = append(out.Endpoints, endpointSummary{name, l.endpointARN(name), wire.At(f.Created), wire.At(f.Modified), f.Status})
 	}
 	by, order := deref(in.SortBy, "CreationTime"), deref(in.SortOrder, "Descending")
 	sort.Slice(out.Endpoints, func(i, j int) bool {
@@ -242,7 +243,7 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 		}
 		return a.EndpointName < b.EndpointName
 	})
-	page, next, err := paged(out.Endpoints, in.MaxResults, in.NextToken, 10, 100, validationException)
+	page, next, err := paged(out.Endpoints, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
 	if err != nil {
 		return nil, err
 	}
@@ -255,11 +256,11 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 func paged[T any](all []T, limit *int, token *string, usual, most int, badToken string) (page []T, next string, err error) {
 	n, from := deref(limit, usual), 0
 	if n < 1 || n > most {
-		return nil, "", refuse(validationException, "1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must have value between 1 and %d", n, most)
+		return nil, "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must have value between 1 and %d", n, most)
 	}
 	if token != nil {
 		if from, err = strconv.Atoi(strings.TrimPrefix(*token, "after-")); err != nil || from < 0 || from > len(all) {
-			return nil, "", refuse(badToken, "The NextToken %q is not valid.", *token)
+			return nil, "", wire.Refuse(badToken, "The NextToken %q is not valid.", *token)
 		}
 	}
 	if to := from + n; to < len(all) {
@@ -294,7 +295,7 @@ func (l *Local) updateWeightsAndCapacities(_ context.Context, in *updateWeightsI
 		return nil, err
 	}
 	if len(in.DesiredWeightsAndCapacities) == 0 {
-		return nil, refuse(validationException, "1 validation error detected: Value null at 'desiredWeightsAndCapacities' failed to satisfy constraint: Member must not be null")
+		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'desiredWeightsAndCapacities' failed to satisfy constraint: Member must not be null")
 	}
 	var changes []fleet.Change
 	for _, c := range in.DesiredWeightsAndCapacities {
@@ -303,7 +304,7 @@ func (l *Local) updateWeightsAndCapacities(_ context.Context, in *updateWeightsI
 			return nil, err
 		}
 		if c.DesiredWeight != nil && !(*c.DesiredWeight >= 0) {
-			return nil, refuse(validationException, "1 validation error detected: Value '%v' at 'desiredWeightsAndCapacities.1.member.desiredWeight' failed to satisfy constraint: Member must have value greater than or equal to 0", *c.DesiredWeight)
+			return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%v' at 'desiredWeightsAndCapacities.1.member.desiredWeight' failed to satisfy constraint: Member must have value greater than or equal to 0", *c.DesiredWeight)
 		}
 		changes = append(changes, fleet.Change{Variant: name, Desired: c.DesiredInstanceCount, Weight: c.DesiredWeight})
 	}
@@ -329,13 +330,13 @@ func (l *Local) setCapacity(ep *endpoint, changes []fleet.Change) error {
 		l.act(ep, events)
 		return nil
 	case errors.Is(err, fleet.ErrInProgress):
-		return refuse(validationException, "Cannot update in-progress endpoint %q.", l.endpointARN(ep.fleet.Name))
+		return wire.Refuse(wire.ValidationException, "Cannot update in-progress endpoint %q.", l.endpointARN(ep.fleet.Name))
 	case errors.As(err, &variant):
-		return refuse(validationException, "Could not find variant(s) %q in endpoint %q.", variant.Variant, l.endpointARN(ep.fleet.Name))
+		return wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", variant.Variant, l.endpointARN(ep.fleet.Name))
 	case errors.As(err, &count):
-		return refuse(validationException, "1 validation error detected: Value '%d' at 'desiredWeightsAndCapacities.1.member.desiredInstanceCount' failed to satisfy constraint: Member must have value greater than or equal to 1", count.Count)
+		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'desiredWeightsAndCapacities.1.member.desiredInstanceCount' failed to satisfy constraint: Member must have value greater than or equal to 1", count.Count)
 	case errors.As(err, &limit):
-		return refuse(limitExceeded, "The account-level service limit '%s for endpoint usage' is %d Instances, with current utilization of %d Instances and a request delta of %d Instances. Please use AWS Service Quotas to request an increase for this quota.",
+		return wire.Refuse(wire.LimitExceeded, "The account-level service limit '%s for endpoint usage' is %d Instances, with current utilization of %d Instances and a request delta of %d Instances. Please use AWS Service Quotas to request an increase for this quota.",
 			limit.InstanceType, limit.Limit, limit.Used, limit.Delta)
 	}
 	return err
@@ -369,7 +370,7 @@ const mostTags = 50
 // tagged is the tags of a resource that exists. l.mu is held.
 func (l *Local) tagged(arn *string) (map[string]string, error) {
 	if arn == nil {
-		return nil, refuse(validationException, "1 validation error detected: Value null at 'resourceArn' failed to satisfy constraint: Member must not be null")
+		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'resourceArn' failed to satisfy constraint: Member must not be null")
 	}
 	rest, ours := strings.CutPrefix(*arn, l.arn("sagemaker", ""))
 	kind, name, _ := strings.Cut(rest, "/")
@@ -383,7 +384,7 @@ func (l *Local) tagged(arn *string) (map[string]string, error) {
 		exists = l.models[name] != nil
 	}
 	if !ours || !exists {
-		return nil, refuse(validationException, "Could not find resource %q.", *arn)
+		return nil, wire.Refuse(wire.ValidationException, "Could not find resource %q.", *arn)
 	}
 	if l.tags[*arn] == nil {
 		l.tags[*arn] = map[string]string{}
@@ -402,14 +403,14 @@ func (l *Local) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
 	for _, t := range in.Tags {
 		switch {
 		case t.Key == "" || len(t.Key) > 128 || len(t.Value) > 256:
-			return nil, refuse(validationException, "1 validation error detected: the tag %q has a key of %d and a value of %d characters: 1 to 128 and 0 to 256 are possible", t.Key, len(t.Key), len(t.Value))
+			return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: the tag %q has a key of %d and a value of %d characters: 1 to 128 and 0 to 256 are possible", t.Key, len(t.Key), len(t.Value))
 		case strings.HasPrefix(strings.ToLower(t.Key), "aws:"):
-			return nil, refuse(validationException, "aws: prefixed tag key names are not allowed for external use.")
+			return nil, wire.Refuse(wire.ValidationException, "aws: prefixed tag key names are not allowed for external use.")
 		}
 		merged[t.Key] = t.Value
 	}
 	if len(merged) > mostTags {
-		return nil, refuse(limitExceeded, "The resource %q would have %d tags, %d are the limit.", *in.ResourceArn, len(merged), mostTags)
+		return nil, wire.Refuse(wire.LimitExceeded, "The resource %q would have %d tags, %d are the limit.", *in.ResourceArn, len(merged), mostTags)
 	}
 	l.tags[*in.ResourceArn] = merged
 	return &tagsOut{Tags: sortedTags(merged)}, nil
@@ -422,7 +423,7 @@ func (l *Local) listTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(sortedTags(have), in.MaxResults, in.NextToken, mostTags, mostTags, validationException)
+	page, next, err := paged(sortedTags(have), in.MaxResults, in.NextToken, mostTags, mostTags, wire.ValidationException)
 	if err != nil {
 		return nil, err
 	}

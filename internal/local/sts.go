@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"loadline/internal/wire"
 )
 
 // serveSTS answers the query protocol: of STS, who is calling.
@@ -14,8 +16,8 @@ func (l *Local) serveSTS(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "text/xml")
 	if err != nil || action != "GetCallerIdentity" {
 		l.missing("query " + action)
-		w.WriteHeader(statuses[invalidAction].status)
-		fmt.Fprint(w, `<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>`+invalidAction+`</Code><Message>`)
+		w.WriteHeader(wire.Refuse(wire.InvalidAction, "").Status())
+		fmt.Fprint(w, `<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>`+wire.InvalidAction+`</Code><Message>`)
 		_ = xml.EscapeText(w, fmt.Appendf(nil, "%q is no action of this local account", action))
 		fmt.Fprint(w, `</Message></Error></ErrorResponse>`)
 		return

@@ -1,111 +1,17 @@
 package local
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strings"
-	"time"
+
+	"loadline/internal/wire"
 )
-
-// fault is an answer that says no, by its AWS code; statuses says under which HTTP status each travels.
-type fault struct {
-	code, message string
-	more          map[string]any // further members of the answer
-}
-
-func (f *fault) Error() string { return f.code + ": " + f.message }
-
-func refuse(code, format string, args ...any) *fault {
-	return &fault{code: code, message: fmt.Sprintf(format, args...)}
-}
-
-// The codes that are answered, and their statuses. CloudWatch's go over CBOR by the names of their shapes; query is the
-// name that older protocols call them by, and that its SDKs show.
-const (
-	validationException = "ValidationException"
-	limitExceeded       = "ResourceLimitExceeded"
-	unknownOperation    = "UnknownOperationException"
-	serialization       = "SerializationException"
-	internalFailure     = "InternalFailure"
-
-	objectNotFound   = "ObjectNotFoundException"
-	invalidNextToken = "InvalidNextTokenException"
-	concurrentUpdate = "ConcurrentUpdateException"
-
-	validationError     = "ValidationError"
-	modelError          = "ModelError"
-	serviceUnavailable  = "ServiceUnavailable"
-	streamError         = "ModelStreamError"
-	requestEntityTooBig = "RequestEntityTooLarge"
-
-	missingParameter    = "MissingRequiredParameterException"
-	invalidValue        = "InvalidParameterValueException"
-	invalidCombination  = "InvalidParameterCombinationException"
-	cloudwatchNextToken = "InvalidNextToken"
-	cloudwatchLimit     = "LimitExceededException"
-
-	invalidAction = "InvalidAction"
-)
-
-var statuses = map[string]struct {
-	status int
-	query  string
-}{
-	validationException: {400, ""},
-	limitExceeded:       {400, ""},
-	unknownOperation:    {400, ""},
-	serialization:       {400, ""},
-	internalFailure:     {500, ""},
-
-	objectNotFound:   {400, ""},
-	invalidNextToken: {400, ""},
-	concurrentUpdate: {500, ""},
-
-	validationError:     {400, ""},
-	modelError:          {424, ""},
-	serviceUnavailable:  {503, ""},
-	requestEntityTooBig: {413, ""},
-
-	missingParameter:    {400, "MissingParameter"},
-	invalidValue:        {400, "InvalidParameterValue"},
-	invalidCombination:  {400, "InvalidParameterCombination"},
-	cloudwatchNextToken: {400, ""},
-	cloudwatchLimit:     {400, "LimitExceeded"},
-
-	invalidAction: {400, ""},
-}
-
-// stamp is a time on the wire: seconds since 1970, with a fraction.
-type stamp struct{ time.Time }
-
-func (s stamp) seconds() float64 { return float64(s.UnixMilli()) / 1000 }
-
-func (s stamp) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.3f", s.seconds()), nil }
-
-func (s *stamp) UnmarshalJSON(b []byte) error {
-	var v float64
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
-	}
-	return s.set(v)
-}
-
-func (s *stamp) set(seconds float64) error {
-	if !(seconds >= 0 && seconds < 1e11) { // NaN too
-		return fmt.Errorf("%v is not a time", seconds)
-	}
-	s.Time = time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
-	return nil
-}
 
 // operation is one operation of a service, whatever the protocol: decode fills its input.
 type operation func(l *Local, ctx context.Context, decode func(any) error) (any, error)
@@ -114,7 +20,7 @@ func op[In, Out any](f func(*Local, context.Context, *In) (*Out, error)) operati
 	return func(l *Local, ctx context.Context, decode func(any) error) (any, error) {
 		in := new(In)
 		if err := decode(in); err != nil {
-			return nil, refuse(serialization, "%v", err)
+			return nil, wire.Refuse(wire.Serialization, "%v", err)
 		}
 		return f(l, ctx, in)
 	}
@@ -124,35 +30,6 @@ func op[In, Out any](f func(*Local, context.Context, *In) (*Out, error)) operati
 type service struct {
 	target string // of X-Amz-Target, or of the path
 	ops    map[string]operation
-}
-
-// codec is one protocol's way of reading and writing.
-type codec struct {
-	contentType string
-	decode      func(body []byte, into any) error
-	encode      func(v any) ([]byte, error)
-	header      func(h http.Header)
-	fault       func(h http.Header, f *fault) any
-}
-
-var awsJSON = codec{
-	contentType: "application/x-amz-json-1.1",
-	decode:      decodeJSON,
-	encode:      json.Marshal,
-	fault: func(_ http.Header, f *fault) any {
-		m := map[string]any{"__type": f.code, "message": f.message}
-		for k, v := range f.more {
-			m[k] = v
-		}
-		return m
-	},
-}
-
-func decodeJSON(body []byte, into any) error {
-	if len(bytes.TrimSpace(body)) == 0 {
-		body = []byte("{}")
-	}
-	return json.Unmarshal(body, into)
 }
 
 const maxControlBody = 2 << 20
@@ -172,24 +49,24 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := readControl(w, r)
 	switch rest, isCBOR := strings.CutPrefix(r.URL.Path, "/service/"+cloudwatch.target+"/operation/"); {
 	case err != nil:
-		l.answer(w, &awsJSON, nil, refuse(serialization, "read the request: %v", err))
+		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.Serialization, "read the request: %v", err))
 	case isCBOR:
-		l.call(w, r, &rpcCBOR, &cloudwatch, rest, body)
+		l.call(w, r, &wire.CBOR, &cloudwatch, rest, body)
 	case r.Header.Get("X-Amz-Target") != "":
 		target, name, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		for _, s := range []*service{&sagemaker, &autoscaling} {
 			if s.target == target {
-				l.call(w, r, &awsJSON, s, name, body)
+				l.call(w, r, &wire.JSON, s, name, body)
 				return
 			}
 		}
 		l.missing(target + "." + name)
-		l.answer(w, &awsJSON, nil, refuse(unknownOperation, "%s.%s is not part of this local account", target, name))
+		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.UnknownOperation, "%s.%s is not part of this local account", target, name))
 	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"):
 		l.serveSTS(w, body)
 	default:
 		l.missing(r.Method + " " + r.URL.Path)
-		l.answer(w, &awsJSON, nil, refuse(unknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
+		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.UnknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
 	}
 }
 
@@ -210,35 +87,35 @@ func readControl(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // call runs an operation and writes its answer.
-func (l *Local) call(w http.ResponseWriter, r *http.Request, c *codec, s *service, name string, body []byte) {
+func (l *Local) call(w http.ResponseWriter, r *http.Request, c *wire.Codec, s *service, name string, body []byte) {
 	run := s.ops[name]
 	if run == nil {
 		l.missing(s.target + "." + name)
-		l.answer(w, c, nil, refuse(unknownOperation, "%s.%s is not part of this local account", s.target, name))
+		l.answer(w, c, nil, wire.Refuse(wire.UnknownOperation, "%s.%s is not part of this local account", s.target, name))
 		return
 	}
-	out, err := run(l, r.Context(), func(into any) error { return c.decode(body, into) })
+	out, err := run(l, r.Context(), func(into any) error { return c.Decode(body, into) })
 	l.answer(w, c, out, err)
 }
 
-func (l *Local) answer(w http.ResponseWriter, c *codec, out any, err error) {
+func (l *Local) answer(w http.ResponseWriter, c *wire.Codec, out any, err error) {
 	status := http.StatusOK
 	if err != nil {
-		var f *fault
+		var f *wire.Fault
 		if !errors.As(err, &f) {
-			f = refuse(internalFailure, "%v", err)
+			f = wire.Refuse(wire.InternalFailure, "%v", err)
 			l.log.Printf("internal failure: %v", err)
 		}
-		status, out = statuses[f.code].status, c.fault(w.Header(), f)
+		status, out = f.Status(), c.Fault(w.Header(), f)
 	}
-	b, err := c.encode(out)
+	b, err := c.Encode(out)
 	if err != nil {
 		l.log.Printf("encode an answer: %v", err)
 		status, b = http.StatusInternalServerError, nil
 	}
-	w.Header().Set("Content-Type", c.contentType)
-	if c.header != nil {
-		c.header(w.Header())
+	w.Header().Set("Content-Type", c.ContentType)
+	if c.Header != nil {
+		c.Header(w.Header())
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // a caller that has left is not told anything
@@ -247,7 +124,7 @@ func (l *Local) answer(w http.ResponseWriter, c *codec, out any, err error) {
 // missing logs an operation that is not here, once.
 func (l *Local) missing(name string) {
 	if _, said := l.unknown.LoadOrStore(name, true); !said {
-		l.log.Printf("%s is not part of this local account: answered %s", name, unknownOperation)
+		l.log.Printf("%s is not part of this local account: answered %s", name, wire.UnknownOperation)
 	}
 }
 

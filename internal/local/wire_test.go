@@ -1,97 +1,13 @@
 package local
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+	"loadline/internal/wire"
 )
-
-// whole is one structure of each sort that the wire has.
-type whole struct {
-	S     *string            `json:",omitempty"`
-	N     *int               `json:",omitempty"`
-	F     []float64          `json:",omitempty"`
-	M     map[string]float64 `json:",omitempty"`
-	T     *stamp             `json:",omitempty"`
-	B     *bool              `json:",omitempty"`
-	Inner []whole            `json:",omitempty"`
-}
-
-// FuzzCBOR decodes anything, and what it takes for an input comes back from a round trip through both protocols.
-func FuzzCBOR(f *testing.F) {
-	text, n, yes, at := "text", -7, true, stamp{time.UnixMilli(1764504000123).UTC()}
-	b, err := rpcCBOR.encode(&whole{&text, &n, []float64{1, -0.5}, map[string]float64{"p95": 3}, &at, &yes, []whole{{S: &text}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Add([]byte{0xbf, 0xff})                                                     // an empty input as the SDK sends it
-	f.Add([]byte{0xa1, 0x61, 'T', 0xc1, 0xfb, 0x7f, 0xf8, 0, 0, 0, 0, 0, 0})      // NaN for a time
-	f.Add([]byte{0xa1, 0x61, 'N', 0x1b, 255, 255, 255, 255, 255, 255, 255, 255})  // too large for an int
-	f.Add([]byte{0xa1, 0x61, 'F', 0x9b, 0x7f, 255, 255, 255, 255, 255, 255, 255}) // a list that claims to be endless
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var in whole
-		if err := rpcCBOR.decode(body, &in); err != nil {
-			return
-		}
-		again, err := rpcCBOR.encode(&in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out whole
-		if err := rpcCBOR.decode(again, &out); err != nil {
-			t.Fatalf("%v does not come back: %v", in, err)
-		}
-		if d := cmp.Diff(in, out, cmp.Comparer(sameFloat), cmpopts.EquateEmpty()); d != "" {
-			t.Error(d)
-		}
-		asJSON, err := json.Marshal(&in)
-		if err != nil {
-			return // NaN has no JSON
-		}
-		var viaJSON whole
-		if err := decodeJSON(asJSON, &viaJSON); err != nil {
-			t.Fatalf("%s: %v", asJSON, err)
-		}
-	})
-}
-
-func sameFloat(a, b float64) bool { return a == b || a != a && b != b }
-
-func TestCBORSaysWhatIsWrong(t *testing.T) {
-	for want, v := range map[string]any{
-		"S must be a string":       map[string]any{"S": 1},
-		"N must be a whole number": map[string]any{"N": 1.5},
-		"F[1] must be a number":    map[string]any{"F": []any{1.0, "x"}},
-		"T must be a time":         map[string]any{"T": 1.0},
-		"M must be a map":          map[string]any{"M": []any{}},
-		"B must be a boolean":      map[string]any{"B": "true"},
-		"Inner must be a list":     map[string]any{"Inner": map[string]any{}},
-	} {
-		b, err := rpcCBOR.encode(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := rpcCBOR.decode(b, &whole{}); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-}
-
-// TestEveryCodeHasAStatus keeps the table whole.
-func TestEveryCodeHasAStatus(t *testing.T) {
-	for code, s := range statuses {
-		if s.status < 400 || s.status > 599 {
-			t.Errorf("%s has status %d", code, s.status)
-		}
-	}
-}
 
 // TestOddRequests are what no SDK sends.
 func TestOddRequests(t *testing.T) {
@@ -101,17 +17,17 @@ func TestOddRequests(t *testing.T) {
 		status                                  int
 		code                                    string
 	}{
-		"no target":    {"POST", "/", "{}", "", "application/x-amz-json-1.1", 400, unknownOperation},
-		"a browser":    {"GET", "/", "", "", "", 400, unknownOperation},
-		"no service":   {"POST", "/", "{}", "DynamoDB_20120810.ListTables", "", 400, unknownOperation},
-		"no JSON":      {"POST", "/", "{", "SageMaker.DescribeEndpoint", "", 400, serialization},
-		"a wrong type": {"POST", "/", `{"EndpointName":7}`, "SageMaker.DescribeEndpoint", "", 400, serialization},
-		"nothing":      {"POST", "/", "", "SageMaker.DescribeEndpoint", "", 400, validationException},
-		"too much":     {"POST", "/", strings.Repeat(" ", maxControlBody+1), "SageMaker.DescribeEndpoint", "", 400, serialization},
-		"no CBOR":      {"POST", "/service/GraniteServiceVersion20100801/operation/GetMetricData", "\xff", "", "application/cbor", 400, serialization},
-		"no gzip":      {"POST", "/", "plain", "SageMaker.DescribeEndpoint", "gzip", 400, serialization},
-		"GET runtime":  {"GET", "/endpoints/x/invocations", "", "", "", 400, unknownOperation},
-		"another path": {"POST", "/endpoints/x/y/z", "", "", "", 400, unknownOperation},
+		"no target":    {"POST", "/", "{}", "", "application/x-amz-json-1.1", 400, wire.UnknownOperation},
+		"a browser":    {"GET", "/", "", "", "", 400, wire.UnknownOperation},
+		"no service":   {"POST", "/", "{}", "DynamoDB_20120810.ListTables", "", 400, wire.UnknownOperation},
+		"no JSON":      {"POST", "/", "{", "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
+		"a wrong type": {"POST", "/", `{"EndpointName":7}`, "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
+		"nothing":      {"POST", "/", "", "SageMaker.DescribeEndpoint", "", 400, wire.ValidationException},
+		"too much":     {"POST", "/", strings.Repeat(" ", maxControlBody+1), "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
+		"no CBOR":      {"POST", "/service/GraniteServiceVersion20100801/operation/GetMetricData", "\xff", "", "application/cbor", 400, wire.Serialization},
+		"no gzip":      {"POST", "/", "plain", "SageMaker.DescribeEndpoint", "gzip", 400, wire.Serialization},
+		"GET runtime":  {"GET", "/endpoints/x/invocations", "", "", "", 400, wire.UnknownOperation},
+		"another path": {"POST", "/endpoints/x/y/z", "", "", "", 400, wire.UnknownOperation},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, w.URL()+c.path, strings.NewReader(c.body))
 		if err != nil {

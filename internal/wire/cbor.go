@@ -1,4 +1,4 @@
-package local
+package wire
 
 import (
 	"cmp"
@@ -11,28 +11,28 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 )
 
-// rpcCBOR is Smithy's RPC v2 over CBOR, which the Go SDK speaks to CloudWatch. Structures are mapped as package
+// CBOR is Smithy's RPC v2 over CBOR, which the Go SDK speaks to CloudWatch. Structures are mapped as package
 // encoding/json does it, so that each has one declaration for all protocols.
-var rpcCBOR = codec{
-	contentType: "application/cbor",
-	decode: func(body []byte, into any) error {
+var CBOR = Codec{
+	ContentType: "application/cbor",
+	Decode: func(body []byte, into any) error {
 		v, err := cbor.Decode(body)
 		if err != nil {
 			return fmt.Errorf("the body is no CBOR: %w", err)
 		}
 		return fromCBOR(v, reflect.ValueOf(into).Elem(), "the input")
 	},
-	encode: func(v any) ([]byte, error) { return cbor.Encode(toCBOR(reflect.ValueOf(v))), nil },
-	header: func(h http.Header) { h.Set("Smithy-Protocol", "rpc-v2-cbor") },
-	fault: func(h http.Header, f *fault) any {
-		if q := statuses[f.code].query; q != "" {
+	Encode: func(v any) ([]byte, error) { return cbor.Encode(toCBOR(reflect.ValueOf(v))), nil },
+	Header: func(h http.Header) { h.Set("Smithy-Protocol", "rpc-v2-cbor") },
+	Fault: func(h http.Header, f *Fault) any {
+		if q := codes[f.Code].query; q != "" {
 			h.Set("X-Amzn-Query-Error", q+";Sender")
 		}
-		return map[string]any{"__type": "com.amazonaws.cloudwatch#" + f.code, "message": f.message}
+		return map[string]any{"__type": "com.amazonaws.cloudwatch#" + f.Code, "message": f.Message}
 	},
 }
 
-var stampType = reflect.TypeFor[stamp]()
+var stampType = reflect.TypeFor[Stamp]()
 
 // toCBOR is any value of the wire's structures: structs, maps by string, slices, pointers, strings, numbers, stamps.
 func toCBOR(v reflect.Value) cbor.Value {
@@ -46,7 +46,7 @@ func toCBOR(v reflect.Value) cbor.Value {
 		return toCBOR(v.Elem())
 	case reflect.Struct:
 		if v.Type() == stampType {
-			return &cbor.Tag{ID: 1, Value: cbor.Float64(v.Interface().(stamp).seconds())}
+			return &cbor.Tag{ID: 1, Value: cbor.Float64(v.Interface().(Stamp).seconds())}
 		}
 		m := cbor.Map{}
 		for f, x := range v.Fields() {
@@ -113,7 +113,7 @@ func fromCBOR(v cbor.Value, into reflect.Value, where string) error {
 			return wrong("a time")
 		}
 		seconds, ok := number(tag.Value)
-		if !ok || into.Addr().Interface().(*stamp).set(seconds) != nil {
+		if !ok || into.Addr().Interface().(*Stamp).set(seconds) != nil {
 			return wrong("a time")
 		}
 		return nil

@@ -1,4 +1,4 @@
-package local
+package wire
 
 import (
 	"encoding/binary"
@@ -16,7 +16,7 @@ import (
 
 const preludeLen = 12
 
-// headers encodes name, value pairs.
+// eventHeaders encodes name, value pairs.
 func eventHeaders(pairs ...string) []byte {
 	var b []byte
 	for i := 0; i < len(pairs); i += 2 {
@@ -31,19 +31,22 @@ func eventHeaders(pairs ...string) []byte {
 
 var partHeaders = eventHeaders(":message-type", "event", ":event-type", "PayloadPart", ":content-type", "application/octet-stream")
 
-// partBuffer is where payload parts are read and framed in place, so that no byte of them is copied here.
-type partBuffer []byte
+// PartBuffer is where payload parts are read and framed in place, so that no byte of them is copied here.
+type PartBuffer []byte
 
-const partPayload = 32 << 10 // most bytes of one part
+// PartPayload is the most bytes of one part.
+const PartPayload = 32 << 10
 
-func newPartBuffer() partBuffer {
-	b := make(partBuffer, preludeLen+len(partHeaders)+partPayload+4)
+// NewPartBuffer is a buffer for one stream at a time.
+func NewPartBuffer() PartBuffer {
+	b := make(PartBuffer, preludeLen+len(partHeaders)+PartPayload+4)
 	copy(b[preludeLen:], partHeaders)
 	return b
 }
 
-// read reads what r has into the buffer and frames it; the message is empty when nothing was read.
-func (b partBuffer) read(r io.Reader) (message []byte, err error) {
+// Read reads once from r and frames what came as one PayloadPart, which is good until the next Read; it is empty when
+// nothing came.
+func (b PartBuffer) Read(r io.Reader) (message []byte, err error) {
 	head := preludeLen + len(partHeaders)
 	n, err := r.Read(b[head : len(b)-4])
 	if n == 0 {
@@ -62,8 +65,8 @@ func frame(b []byte, headers, payload int) []byte {
 	return b[:total]
 }
 
-// exception is the message that ends a stream with an error.
-func exception(kind, message, code string) []byte {
+// Exception is the message that ends a stream with an error of that kind; code is the ErrorCode in its payload.
+func Exception(kind, message, code string) []byte {
 	payload, _ := json.Marshal(map[string]string{"Message": message, "ErrorCode": code}) // strings always encode
 	headers := eventHeaders(":message-type", "exception", ":exception-type", kind, ":content-type", "application/json")
 	b := make([]byte, preludeLen, preludeLen+len(headers)+len(payload)+4)

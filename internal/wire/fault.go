@@ -1,0 +1,82 @@
+package wire
+
+import "fmt"
+
+// Fault is an answer that says no, by its AWS code.
+type Fault struct {
+	Code, Message string
+	More          map[string]any // further members of the answer
+}
+
+func (f *Fault) Error() string { return f.Code + ": " + f.Message }
+
+// Refuse is a fault of that code.
+func Refuse(code, format string, args ...any) *Fault {
+	return &Fault{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Status is the HTTP status that the fault travels under.
+func (f *Fault) Status() int {
+	if k, known := codes[f.Code]; known {
+		return k.status
+	}
+	return 500
+}
+
+// The codes that are answered. CloudWatch's are the names of their shapes, as CBOR has them.
+const (
+	ValidationException = "ValidationException"
+	LimitExceeded       = "ResourceLimitExceeded"
+	UnknownOperation    = "UnknownOperationException"
+	Serialization       = "SerializationException"
+	InternalFailure     = "InternalFailure"
+
+	ObjectNotFound   = "ObjectNotFoundException"
+	InvalidNextToken = "InvalidNextTokenException"
+	ConcurrentUpdate = "ConcurrentUpdateException"
+
+	ValidationError     = "ValidationError"
+	ModelError          = "ModelError"
+	ServiceUnavailable  = "ServiceUnavailable"
+	StreamError         = "ModelStreamError"
+	RequestEntityTooBig = "RequestEntityTooLarge"
+
+	MissingParameter    = "MissingRequiredParameterException"
+	InvalidValue        = "InvalidParameterValueException"
+	InvalidCombination  = "InvalidParameterCombinationException"
+	CloudwatchNextToken = "InvalidNextToken"
+	CloudwatchLimit     = "LimitExceededException"
+
+	InvalidAction = "InvalidAction"
+)
+
+// codes is every code's HTTP status, and the name that CloudWatch's older protocols and its SDKs call it by, where that
+// is another.
+var codes = map[string]struct {
+	status int
+	query  string
+}{
+	ValidationException: {400, ""},
+	LimitExceeded:       {400, ""},
+	UnknownOperation:    {400, ""},
+	Serialization:       {400, ""},
+	InternalFailure:     {500, ""},
+
+	ObjectNotFound:   {400, ""},
+	InvalidNextToken: {400, ""},
+	ConcurrentUpdate: {500, ""},
+
+	ValidationError:     {400, ""},
+	ModelError:          {424, ""},
+	ServiceUnavailable:  {503, ""},
+	StreamError:         {400, ""}, // it travels within a stream
+	RequestEntityTooBig: {413, ""},
+
+	MissingParameter:    {400, "MissingParameter"},
+	InvalidValue:        {400, "InvalidParameterValue"},
+	InvalidCombination:  {400, "InvalidParameterCombination"},
+	CloudwatchNextToken: {400, ""},
+	CloudwatchLimit:     {400, "LimitExceeded"},
+
+	InvalidAction: {400, ""},
+}
