@@ -151,7 +151,7 @@ func (v *Variant) setDesired(ctx context.Context, n int) error {
 		if err == nil {
 			return nil
 		}
-		if !is(err, "ValidationException", "in-progress") && !is(err, "ValidationException", "while status is") {
+		if !is(err, "ValidationException", "in-progress") {
 			return cause(ctx, plain(err))
 		}
 		v.Say("another update of the endpoint is in progress: waiting for it")

@@ -173,15 +173,12 @@ func (v *Variant) of(out *sagemaker.DescribeEndpointOutput) (*sm.ProductionVaria
 
 // Inspect reads everything that decides whether and how the variant is measured.
 func (v *Variant) Inspect(ctx context.Context) (freeze.Variant, error) {
-	s, err := v.state(ctx)
+	s, err := v.State(ctx)
 	if err != nil {
 		return s, err
 	}
 	if err := v.fingerprint(ctx, &s); err != nil {
 		return s, err
-	}
-	if s.Tags, err = v.tags(ctx, s.ARN); err != nil {
-		v.Note(fmt.Sprintf("its tags could not be read: %v", plain(err)))
 	}
 	if n, err := v.invocations(ctx); err == nil {
 		s.Invocations = &n
@@ -191,7 +188,19 @@ func (v *Variant) Inspect(ctx context.Context) (freeze.Variant, error) {
 	return s, context.Cause(ctx)
 }
 
-// state reads what a freeze changes, and nothing that it does not.
+// State reads what a freeze changes, the endpoint's tags included.
+func (v *Variant) State(ctx context.Context) (freeze.Variant, error) {
+	s, err := v.state(ctx)
+	if err != nil {
+		return s, err
+	}
+	if s.Tags, err = v.tags(ctx, s.ARN); err != nil {
+		v.Note(fmt.Sprintf("its tags could not be read: %v", plain(err)))
+	}
+	return s, context.Cause(ctx)
+}
+
+// state reads scaling, count and status: what has to be read again and again while a change takes its course.
 func (v *Variant) state(ctx context.Context) (freeze.Variant, error) {
 	s := freeze.Variant{Region: v.region, Endpoint: v.endpoint, Name: v.name}
 	out, err := v.describe(ctx)

@@ -83,7 +83,7 @@ func (e *endpoint) Activate(ctx context.Context, desired int) error {
 	return e.Restore(ctx, rec)
 }
 
-func (e *endpoint) Inspect(context.Context) (freeze.Variant, error) { return e.state, nil }
+func (e *endpoint) State(context.Context) (freeze.Variant, error) { return e.state, nil }
 
 func (e *endpoint) Count(context.Context) (string, int, int, error) {
 	if !e.grows.IsZero() && time.Now().After(e.grows) {

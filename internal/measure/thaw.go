@@ -12,7 +12,7 @@ import (
 // Thawable is one variant that thaw can put back with or without a record.
 type Thawable interface {
 	Fleet
-	Inspect(ctx context.Context) (freeze.Variant, error)
+	State(ctx context.Context) (freeze.Variant, error)
 	// Activate clears every suspension and, when desired is not 0, sets the count.
 	Activate(ctx context.Context, desired int) error
 }
@@ -21,7 +21,7 @@ type Thawable interface {
 // endpoint is used; with neither, every suspension is cleared and the count is set to desired, left alone when that is 0.
 // Doing it twice does no harm. The record is dropped after a verified restore.
 func Thaw(ctx context.Context, v Thawable, records Records, kept *artifact.Freeze, desired int) (did string, err error) {
-	s, err := v.Inspect(ctx)
+	s, err := v.State(ctx)
 	if err != nil {
 		return "", err
 	}
