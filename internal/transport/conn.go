@@ -72,6 +72,8 @@ func newPool(n Net) (*pool, error) {
 		MaxConnsPerHost:     n.MaxConns,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
+		ReadBufferSize:      2 << 10, // a stream keeps both all its life; larger pieces of a body go past them
+		WriteBufferSize:     2 << 10,
 		Protocols:           new(http.Protocols),
 	}
 	how := "HTTP/1.1, one connection a stream"
