@@ -246,7 +246,7 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 		if deref(in.ScanBy, "TimestampDescending") == "TimestampDescending" {
 			slices.Reverse(buckets)
 		}
-		res := dataResult{*q.Id, deref(q.Label, *m.Metric.MetricName), []wire.At(), []float64{}, "Complete"}
+		res := dataResult{*q.Id, deref(q.Label, *m.Metric.MetricName), []wire.Stamp{}, []float64{}, "Complete"}
 		for i := range buckets {
 			v, ok := value(&buckets[i].Set, *m.Stat)
 			if !ok {
