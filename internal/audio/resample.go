@@ -14,18 +14,20 @@ import (
 type Resampler struct {
 	from, to int
 	scale    float64 // of the kernel: below 1 where the rate falls
-	reach    int     // input samples on either side of an output sample
+	reach    int     // input samples on either side of an output instant
 	in       []float32
 	start    int64 // position in the stream of in[0]
 	got      int64 // input samples so far
 	made     int64 // output samples so far
 	odd      []byte
 	done     bool
+	taps     [][]float32 // by phase, filled as phases come up; one for all where they are too many
 }
 
 const (
 	crossings = 16  // of the kernel on either side
 	perCross  = 512 // points of its table
+	maxPhases = 640 // whose taps are kept: all the usual rates have fewer
 )
 
 // kernel is one side of the windowed sinc, from 0 to crossings.
@@ -65,6 +67,9 @@ func NewResampler(from, to int) (*Resampler, error) {
 	}
 	s := &Resampler{from: from, to: to, scale: math.Min(1, float64(to)/float64(from))}
 	s.reach = int(math.Ceil(crossings / s.scale))
+	if phases := to / gcd(from, to); phases <= maxPhases {
+		s.taps = make([][]float32, phases)
+	}
 	s.in = make([]float32, s.reach) // silence before the start
 	s.start = int64(-s.reach)
 	return s, nil
@@ -105,27 +110,18 @@ func (s *Resampler) put(v int16) {
 
 // make appends the output samples whose instant is before that of input sample end.
 func (s *Resampler) make(dst []byte, end int64) []byte {
-	h := kernel()
-	step := s.scale * perCross
 	for {
 		at, part := s.made*int64(s.from)/int64(s.to), s.made*int64(s.from)%int64(s.to)
 		if at >= end {
 			break
 		}
-		frac := float64(part) / float64(s.to)
-		center := int(at - s.start)
+		taps := s.phase(part)
+		in := s.in[int(at-s.start)-s.reach+1:][:len(taps)]
 		sum := float32(0)
-		for i, x := center, frac*step; x < crossings*perCross; i, x = i-1, x+step { // the past
-			k := int(x)
-			f := float32(x - float64(k))
-			sum += s.in[i] * (h[k] + f*(h[k+1]-h[k]))
+		for i, h := range taps {
+			sum += h * in[i]
 		}
-		for i, x := center+1, (1-frac)*step; x < crossings*perCross; i, x = i+1, x+step { // the future
-			k := int(x)
-			f := float32(x - float64(k))
-			sum += s.in[i] * (h[k] + f*(h[k+1]-h[k]))
-		}
-		v := math.Round(float64(sum) * s.scale)
+		v := math.Round(float64(sum))
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(int16(math.Max(math.MinInt16, math.Min(math.MaxInt16, v)))))
 		s.made++
 	}
@@ -134,4 +130,34 @@ func (s *Resampler) make(dst []byte, end int64) []byte {
 		s.start += int64(drop)
 	}
 	return dst
+}
+
+// phase is the kernel's values at the input samples around an instant part/to after one of them.
+func (s *Resampler) phase(part int64) []float32 {
+	var slot *[]float32
+	if s.taps != nil {
+		slot = &s.taps[part*int64(len(s.taps))/int64(s.to)]
+		if *slot != nil {
+			return *slot
+		}
+	}
+	h := kernel()
+	taps := make([]float32, 2*s.reach)
+	for i := range taps {
+		x := math.Abs(float64(i-s.reach+1)-float64(part)/float64(s.to)) * s.scale * perCross
+		if k := int(x); k < crossings*perCross {
+			taps[i] = float32(s.scale) * (h[k] + float32(x-float64(k))*(h[k+1]-h[k]))
+		}
+	}
+	if slot != nil {
+		*slot = taps
+	}
+	return taps
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
