@@ -127,6 +127,7 @@ type exchange struct {
 	clock   func() sample.Nanos
 	conn    atomic.Int64
 	reused  atomic.Bool
+	trace   httptrace.ClientTrace
 	wrote   chan struct{} // gets a value once the request is written; nil: nobody waits for it
 	headers sample.Nanos
 	resp    *http.Response
@@ -137,22 +138,25 @@ type exchange struct {
 func (p *pool) begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, context.Context) {
 	ex := &exchange{clock: c.Clock, headers: sample.None, rec: rec}
 	ex.conn.Store(int64(sample.None))
-	trace := &httptrace.ClientTrace{
-		GotConn: func(i httptrace.GotConnInfo) {
-			ex.conn.Store(int64(ex.clock()))
-			ex.reused.Store(i.Reused)
-		},
-		WroteRequest: func(httptrace.WroteRequestInfo) {
-			select {
-			case ex.wrote <- struct{}{}:
-			default:
-			}
-		},
+	ex.trace.GotConn = func(i httptrace.GotConnInfo) {
+		ex.conn.Store(int64(ex.clock()))
+		ex.reused.Store(i.Reused)
 	}
 	if p.shared { // a request has its stream once its headers are out: it may have waited for one on a connection that it had
-		trace.WroteHeaders = func() { ex.conn.Store(int64(ex.clock())) }
+		ex.trace.WroteHeaders = func() { ex.conn.Store(int64(ex.clock())) }
 	}
-	return ex, httptrace.WithClientTrace(ctx, trace)
+	return ex, httptrace.WithClientTrace(ctx, &ex.trace)
+}
+
+// awaitWritten makes wrote say when the request is written whole. It comes before the request is sent.
+func (ex *exchange) awaitWritten() {
+	ex.wrote = make(chan struct{}, 1)
+	ex.trace.WroteRequest = func(httptrace.WroteRequestInfo) {
+		select {
+		case ex.wrote <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // send does the round trip and stamps the headers.

@@ -28,9 +28,7 @@ type HTTPOptions struct {
 // HTTP asks any server that streams its reply over HTTP.
 type HTTP struct {
 	pool    *pool
-	url     *url.URL
-	method  string
-	header  http.Header
+	request http.Request // all but the body
 	body    Template
 	payload audio.Payload
 }
@@ -56,19 +54,20 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	if o.Body.parts == nil {
 		o.Body, _ = ParseTemplate(BodyKokoro)
 	}
-	h := &HTTP{pool: p, url: u, method: cmp.Or(o.Method, http.MethodPost), header: http.Header{}, body: o.Body, payload: cmp.Or(o.Payload, audio.Sound)}
+	header := http.Header{}
 	for k, v := range o.Header {
-		h.header[http.CanonicalHeaderKey(k)] = v
+		header[http.CanonicalHeaderKey(k)] = v
 	}
-	if h.header.Get("Content-Type") == "" {
-		h.header.Set("Content-Type", o.Body.ContentType())
+	for k, v := range map[string]string{"Content-Type": o.Body.ContentType(), "User-Agent": "loadline"} {
+		if header.Get(k) == "" {
+			header.Set(k, v)
+		}
 	}
-	if h.header.Get("User-Agent") == "" {
-		h.header.Set("User-Agent", "loadline")
-	}
+	h := &HTTP{pool: p, body: o.Body, payload: cmp.Or(o.Payload, audio.Sound)}
+	h.request = http.Request{Method: cmp.Or(o.Method, http.MethodPost), URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if user := u.User; user != nil {
 		password, _ := user.Password()
-		(&http.Request{Header: h.header}).SetBasicAuth(user.Username(), password)
+		h.request.SetBasicAuth(user.Username(), password)
 		u.User = nil
 	}
 	return h, nil
@@ -101,12 +100,9 @@ func (h *HTTP) Close() error { return h.pool.close() }
 func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	ex, traced := h.pool.begin(ctx, c, rec)
 	body := h.body.Fill(c.Text.Body)
-	req := (&http.Request{
-		Method: h.method, URL: h.url, Host: h.url.Host, Header: h.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}).WithContext(traced)
+	req := h.request.WithContext(traced)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	resp, err := ex.send(h.pool.rt, req)
 	ex.stamp()
 	if err != nil {

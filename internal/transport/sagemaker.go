@@ -90,7 +90,7 @@ func (s *SageMaker) Close() error { return s.pool.close() }
 // Do sends one request and reads its reply to the end.
 func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	ex, traced := s.pool.begin(ctx, c, rec)
-	ex.wrote = make(chan struct{}, 1)
+	ex.awaitWritten()
 	cl := &call{ex: ex, load: c, payload: s.o.Payload}
 	traced = context.WithValue(traced, callKey{}, cl)
 	body := s.o.Body.Fill(c.Text.Body)
