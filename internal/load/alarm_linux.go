@@ -1,51 +1,36 @@
 package load
 
 import (
-	"context"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// alarm sleeps to well under a millisecond. A timer of the runtime rings up to a millisecond late in a process that is
-// otherwise idle, because the runtime then waits in epoll, whose timeout counts in milliseconds. A kernel timer set to
-// the same instant ends that wait in time; nobody reads it, and without one the timer still rings.
-type alarm struct {
-	timer *time.Timer
-	file  *os.File // a timerfd in the runtime's poller, or nil
-	fd    int
+// nudge makes a timer ring in time. A timer of the runtime rings up to a millisecond late in a process that is otherwise
+// idle, because the runtime then waits in epoll, whose timeout counts in milliseconds. A kernel timer in the runtime's
+// poller, set to the same instant, ends that wait. Nobody reads it, and without it the timer still rings.
+type nudge struct {
+	fd   int
+	file *os.File // nil where the kernel gives none
 }
 
-func newAlarm() *alarm {
-	a := &alarm{timer: time.NewTimer(time.Hour)}
+func newNudge() nudge {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err == nil {
-		a.fd, a.file = fd, os.NewFile(uintptr(fd), "timerfd") // non-blocking, so that the poller takes it
+	if err != nil {
+		return nudge{}
 	}
-	return a
+	return nudge{fd, os.NewFile(uintptr(fd), "timerfd")} // non-blocking, so that the poller takes it
 }
 
-// sleep waits and says whether it did so to the end.
-func (a *alarm) sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	if a.file != nil {
-		unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
-	}
-	a.timer.Reset(d)
-	select {
-	case <-a.timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+func (n nudge) set(d time.Duration) {
+	if n.file != nil {
+		unix.TimerfdSettime(n.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
 	}
 }
 
-func (a *alarm) stop() {
-	a.timer.Stop()
-	if a.file != nil {
-		a.file.Close()
+func (n nudge) close() {
+	if n.file != nil {
+		n.file.Close()
 	}
 }

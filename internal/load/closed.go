@@ -92,24 +92,17 @@ func (c *Closed) Run(ctx context.Context) (err error) {
 
 	look := time.NewTicker(max(c.Grace/4, 10*time.Millisecond))
 	defer look.Stop()
-	workers := map[*lane]int{}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case list := <-c.recruits:
 			for _, r := range list {
-				l := c.join()
-				workers[l] = r.worker
-				go c.work(ctx, cancel, l, r)
+				go c.work(ctx, cancel, c.join(), r)
 			}
 		case <-look.C:
-			for _, l := range c.giveUp() { // its worker goes on in a lane of its own
-				w := workers[l]
-				fresh := c.join()
-				workers[fresh] = w
-				go c.work(ctx, cancel, fresh, recruit{worker: w})
+			for _, worker := range c.giveUp() { // it goes on in another lane
+				go c.work(ctx, cancel, c.join(), recruit{worker: worker})
 			}
-			c.forget(workers)
 		}
 	}
 	cause := context.Cause(ctx)
@@ -117,17 +110,6 @@ func (c *Closed) Run(ctx context.Context) (err error) {
 		err = cause
 	}
 	return errors.Join(err, c.wait())
-}
-
-// forget drops lanes that have ended from the list of who works where.
-func (c *Closed) forget(workers map[*lane]int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for l := range workers {
-		if _, ok := c.lanes[l]; !ok {
-			delete(workers, l)
-		}
-	}
 }
 
 // work is one worker: it sends request after request until it is surplus.
@@ -242,7 +224,7 @@ func (c *Closed) Hold(ctx context.Context, rung, n int, observe func(sample.Requ
 	t := c.tally()
 	c.rung.Store(int64(rung))
 	backed := c.backing.area(t.since)
-	if err := c.enlist(ctx, n); err != nil {
+	if err := c.enlist(n); err != nil {
 		return sample.Client{}, err
 	}
 	err := c.collect(ctx, func(r *sample.Request) bool {
@@ -301,7 +283,7 @@ func (c *Closed) over() error {
 }
 
 // enlist holds n.
-func (c *Closed) enlist(ctx context.Context, n int) error {
+func (c *Closed) enlist(n int) error {
 	list := c.staff(n)
 	if len(list) == 0 {
 		return nil
@@ -311,8 +293,6 @@ func (c *Closed) enlist(ctx context.Context, n int) error {
 		return nil
 	case <-c.down:
 		return c.over()
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -269,7 +269,7 @@ func (r reading) since(was reading, wall float64, c *sample.Client) {
 	if r.host.stalled >= 0 && was.host.stalled >= 0 {
 		c.PSI = min(1, (r.host.stalled-was.host.stalled).Seconds()/wall)
 	}
-	c.Descriptors = r.host.descriptors
+	c.Descriptors = descriptors(root)
 }
 
 func difference(now, was metrics.Float64Histogram) metrics.Float64Histogram {

@@ -14,9 +14,8 @@ var root = os.DirFS("/")
 
 // host is what the kernel says of this process's share of the machine. Unknown is -1.
 type host struct {
-	throttled   int64         // times that the control group's processor quota ran out
-	stalled     time.Duration // total time in which some task waited for a processor
-	descriptors float64       // open files over the soft limit, 0 unknown
+	throttled int64         // times that the control group's processor quota ran out
+	stalled   time.Duration // total time in which some task waited for a processor
 }
 
 func readHost(fsys fs.FS) host {
@@ -26,12 +25,16 @@ func readHost(fsys fs.FS) host {
 			h.stalled = time.Duration(us) * time.Microsecond
 		}
 	}
-	if limit := descriptorLimit(); limit > 0 {
-		if open, err := fs.ReadDir(fsys, "proc/self/fd"); err == nil {
-			h.descriptors = float64(len(open)) / float64(limit)
-		}
-	}
 	return h
+}
+
+// descriptors is the share of the files that this process may open that are open, 0 unknown.
+func descriptors(fsys fs.FS) float64 {
+	open, err := fs.ReadDir(fsys, "proc/self/fd")
+	if limit := descriptorLimit(); err == nil && limit > 0 {
+		return float64(len(open)) / float64(limit)
+	}
+	return 0
 }
 
 // throttled reads nr_throttled of the control group that this process is in: version 2 and version 1 hierarchies, from

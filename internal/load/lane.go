@@ -136,8 +136,8 @@ func (r *runner) send(ctx context.Context, l *lane, head sample.Request) end {
 }
 
 // giveUp reports requests that the transport still holds a grace after their deadline, as faults of this client, and
-// says how many lanes they took with them.
-func (r *runner) giveUp() (gone []*lane) {
+// says which workers they took with them.
+func (r *runner) giveUp() (workers []int) {
 	now := r.now()
 	limit := sample.Nanos(r.Deadline + r.Grace)
 	r.mu.Lock()
@@ -150,11 +150,11 @@ func (r *runner) giveUp() (gone []*lane) {
 			rec.End, rec.Outcome = now, sample.ClientFault
 			rec.Cause = fmt.Sprintf("transport had not returned %v after the deadline", r.Grace)
 			r.out.put(rec)
-			gone = append(gone, l)
+			workers = append(workers, rec.Worker)
 		}
 		l.mu.Unlock()
 	}
-	return gone
+	return workers
 }
 
 // wait returns when every lane has ended, or says how many had not a grace later. The run's context must have ended, or
