@@ -17,7 +17,7 @@ import (
 // ring0 is the pure packages in import order: each imports only packages before it.
 var ring0 = []string{
 	"exit", "sample", "stat", "arrival", "audio", "corpus", "speech", "ladder", "scaleout", "queueing", "capacity",
-	"autoscale", "admission", "metric", "fleet", "sim", "artifact", "freeze", "plan", "audit",
+	"alarm", "schedule", "autoscale", "admission", "metric", "fleet", "sim", "artifact", "freeze", "plan", "audit",
 }
 
 // ring1 is the packages of one technology each, with the siblings each may import: the one whose interface it
