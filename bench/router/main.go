@@ -1,6 +1,6 @@
-// Command router measures what the local platform adds to a request: 500 streams held on one instance, asked directly
-// and through package local's router by turns, with the same client in the same run; and that the shipped profile quick
-// keeps its pace through it.
+// Command router measures what the local platform adds to a request: 500 streams held on one instance through package
+// local's router, and 500 on it directly at the same time, with the same client; and that the shipped profile quick keeps
+// its pace through it.
 //
 //	go run ./bench/router
 //
@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -36,7 +37,7 @@ const (
 // wide holds every stream for two seconds, in ten pieces: 500 streams are 250 requests and 2,500 pieces a second.
 const wide = `
 name: wide
-service: {places: 1000, base_ms: 200, law: {kind: deterministic}}
+service: {places: 2000, base_ms: 200, law: {kind: deterministic}}
 audio: {per_char_s: 0.07, piece_s: 0.2}
 instance: {type: ml.g5.xlarge}
 `
@@ -51,7 +52,7 @@ func main() {
 	reps := flag.Int("reps", 3, "repetitions")
 	flag.Parse()
 	fmt.Printf("machine: %d processors, %s %s/%s, %s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, processor())
-	fmt.Printf("input: %d streams closed loop, 2 s each in 10 pieces, %d × %s each way\n\n", streams, *reps, *window)
+	fmt.Printf("input: %d streams each way at once, closed loop, 2 s each in 10 pieces, %d × %s\n\n", streams, *reps, *window)
 	ok, err := bench(*window, *reps)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/router:", err)
@@ -83,19 +84,16 @@ func bench(window time.Duration, reps int) (bool, error) {
 	var added []float64
 	err = platform(p, func(direct, through string) error {
 		for i := range reps {
-			ways := []string{direct, through}
-			if i%2 == 1 {
-				slices.Reverse(ways)
+			// At the same moments, so that what else the machine does befalls both.
+			var d, t result
+			var errs [2]error
+			var wg sync.WaitGroup
+			wg.Go(func() { d, errs[0] = hold(direct, streams, window) })
+			wg.Go(func() { t, errs[1] = hold(through, streams, window) })
+			wg.Wait()
+			if err := errors.Join(errs[:]...); err != nil {
+				return err
 			}
-			got := map[string]result{}
-			for _, url := range ways {
-				r, err := hold(url, streams, window)
-				if err != nil {
-					return err
-				}
-				got[url] = r
-			}
-			d, t := got[direct], got[through]
 			added = append(added, t.p(99)-d.p(99))
 			fmt.Printf("run %d: direct p50 %.2f p99 %.2f ms, %.0f/s; through p50 %.2f p99 %.2f ms, %.0f/s; added p50 %.2f p99 %.2f ms\n", i+1,
 				d.p(50), d.p(99), d.rate, t.p(50), t.p(99), t.rate, t.p(50)-d.p(50), t.p(99)-d.p(99))

@@ -1,8 +1,11 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -313,5 +316,37 @@ func TestLostTokens(t *testing.T) {
 		}
 		_, err := w.aas.DescribeScalableTargets(t.Context(), &aas.DescribeScalableTargetsInput{ServiceNamespace: "sagemaker", ResourceIds: make([]string, 51)})
 		wants(t, err, "ValidationException", 400, "50")
+	}
+}
+
+// TestFailedScaleOut gives an instance up that does not start, and does not ask for it again and again because a target
+// wants it.
+func TestFailedScaleOut(t *testing.T) {
+	var w *world
+	starts := 0
+	w = serving(t, Config{Endpoints: []Endpoint{one(1)}, Start: func(context.Context, Spec) (Instance, error) {
+		if starts++; starts > 1 {
+			return (*box)(nil), errors.New("no capacity")
+		}
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		b := &box{server: &http.Server{Handler: http.HandlerFunc(ok)}, addr: ln.Addr().String(), usage: func() Usage { return Usage{} }}
+		go b.server.Serve(ln)
+		return b, err
+	}}, ok)
+	if err := w.register(t, primary, func(in *aas.RegisterScalableTargetInput) { in.MinCapacity = aws.Int32(2) }); err != nil {
+		t.Fatal(err)
+	}
+	out := w.settled(t)
+	if v := out.ProductionVariants[0]; *v.CurrentInstanceCount != 1 || *v.DesiredInstanceCount != 1 || !strings.Contains(aws.ToString(out.FailureReason), "no capacity") {
+		t.Errorf("%+v %s", v, aws.ToString(out.FailureReason))
+	}
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+	if starts != 2 {
+		t.Errorf("%d containers were started", starts)
+	}
+	if _, err := w.invoke(t, "x"); err == nil {
+		t.Error("it answers after its end")
 	}
 }

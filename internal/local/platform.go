@@ -158,7 +158,7 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 			}
 		case fleet.Changed:
 			l.log.Printf("%s is %s", ep.fleet.Name, e.Detail)
-			if ep.fleet.Status == fleet.InService {
+			if ep.fleet.Status == fleet.InService && ep.fleet.Reason == "" { // what has just failed is not asked for again
 				for _, v := range ep.spec.Variants {
 					if t := l.targets[resourceID(ep.fleet.Name, v.Name)]; t != nil {
 						l.enforce(ep, v.Name, t)
@@ -198,13 +198,14 @@ func (l *Local) spec(ep *endpoint, e fleet.Event) Spec {
 // start starts an instance's container and waits until it is healthy or given up.
 func (l *Local) start(ep *endpoint, inst *instance) {
 	box, err := l.cfg.Start(inst.starting, inst.spec)
-	inst.started(box)
 	if err != nil {
+		inst.started(nil)
 		l.report(ep, func(now time.Time) []fleet.Event {
 			return ep.fleet.Broke(inst.spec.ID, now, fmt.Sprintf("start the container of instance %s: %v", inst.spec.ID, err))
 		})
 		return
 	}
+	inst.started(box)
 	if healthy(inst.starting, inst.client, box.Addr()) {
 		l.report(ep, func(now time.Time) []fleet.Event { return ep.fleet.Healthy(inst.spec.ID, now) })
 	}
