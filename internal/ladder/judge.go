@@ -225,7 +225,7 @@ func (w window) rung(p Probe) Rung {
 		}
 	}
 	if flying > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d requests were late and still in flight at the end: their times are at least what is shown", flying))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("late and still in flight at the end: %d of %d; their times are at least what is shown", flying, len(w.rs)))
 	}
 	for i := range w.done {
 		q := &w.done[i]
@@ -363,6 +363,7 @@ func worst(m map[string]int) string {
 // passes when no request failed and the percentile is within the objective, the rule of a fixed schedule. An unsteady
 // rung is judged by its last third, which fails or is invalid, and a warm-up at its start is cut.
 func Judge(c Config, p Probe, rs []sample.Request, from, to sample.Nanos, e Evidence) Rung {
+	c = c.defaults()
 	whole := newWindow(c, p.N, rs, from, to)
 	w := whole.after(whole.warmUp())
 	r := w.rung(p)

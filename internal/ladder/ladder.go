@@ -42,7 +42,7 @@ type Config struct {
 // Defaults are the values of a Config's zero fields; the SLO has none.
 var Defaults = Config{Percentile: 95, Mark: sample.OnFirstAudio, Confidence: 0.95, Min: 1, Max: 1024, Resolution: 0.05}
 
-func (c Config) filled() (Config, error) {
+func (c Config) defaults() Config {
 	if c.Percentile == 0 {
 		c.Percentile = Defaults.Percentile
 	}
@@ -61,6 +61,12 @@ func (c Config) filled() (Config, error) {
 	if c.Resolution == 0 {
 		c.Resolution = Defaults.Resolution
 	}
+	return c
+}
+
+// filled is c with its defaults, and every broken rule.
+func (c Config) filled() (Config, error) {
+	c = c.defaults()
 	var broken []string
 	rule := func(ok bool, format string, a ...any) {
 		if !ok {
@@ -88,8 +94,9 @@ func (c Config) filled() (Config, error) {
 type Searcher interface {
 	// Next is what to hold next; false: finished. It depends on closed rungs alone, so asking twice gives the same probe.
 	Next() (Probe, bool)
-	// Add takes one completed request of the current probe, in completion order, warm-up included. True: the probe is
-	// decided and may be closed; requests added after that are ignored.
+	// Add takes one completed request of the current probe, one that started under it, in completion order, warm-up
+	// included. Worker names the stream that sent it, 0 to N−1, or is −1 where there are none: streams are followed from
+	// request to request. True: the probe is decided and may be closed; requests added after that are ignored.
 	Add(r sample.Request) (done bool)
 	// Close ends the current probe and judges it.
 	Close(e Evidence) Rung

@@ -32,11 +32,11 @@ type probe struct {
 	known   int         // those before this index are known
 	tested  int         // those before this index are in the sequential test
 
-	test  *stat.Sequential
-	quick *stat.Sequential // of failures alone, in order of completion
-	look  int
-	until int // go on to this many judged requests before deciding again
-	retry int // how often the rung was made longer because it was not steady
+	test     *stat.Sequential
+	failures int // since the turnover
+	look     int // looks of a certificate that were taken
+	until    int // go on to this many judged requests before deciding again
+	longer   int // how often the rung was made longer because it was not steady
 
 	verdict  Verdict
 	cause    string
@@ -52,7 +52,7 @@ type started struct {
 
 func newProbe(c Config, p Probe, others pooled) *probe {
 	return &probe{c: c, p: p, others: others, turned: -1, streams: map[int]bool{}, open: map[int]int{},
-		test: c.sequential(), quick: c.sequential(), verdict: Undecided}
+		test: c.sequential(), verdict: Undecided}
 }
 
 func (c Config) sequential() *stat.Sequential {
@@ -92,7 +92,7 @@ func (p *probe) turn(r sample.Request) {
 	p.started = p.started[:0]
 	clear(p.open)
 	p.restart(0)
-	p.known, p.retry = 0, 0
+	p.known, p.failures, p.longer = 0, 0, 0
 	p.next(r)
 }
 
@@ -130,16 +130,21 @@ func (p *probe) begin() sample.Nanos {
 	return p.done[0].Started
 }
 
-// failsAtOnce sees a rung whose requests fail, before those that started first are known to be late.
+// failsAtOnce sees a rung most of whose requests fail, before those that started first are known to be late.
 func (p *probe) failsAtOnce(i int) bool {
-	if p.quick.Add(p.done[i].Outcome != sample.OK) == stat.Bad && i-p.turned+1 >= p.failLeast() && p.known-p.from < p.failLeast() {
-		p.started, p.from, p.known = p.started[:0], 0, i+1-p.turned
-		for j := p.turned; j <= i; j++ {
-			p.started = append(p.started, started{p.done[j].Started, j})
-		}
-		p.verdict, p.ended = Fail, true
+	if p.done[i].Outcome != sample.OK {
+		p.failures++
 	}
-	return p.ended
+	n := i + 1 - p.turned
+	if n < p.failLeast() || 2*p.failures < n || p.known-p.from >= p.failLeast() {
+		return false
+	}
+	p.started, p.from, p.known = p.started[:0], 0, n
+	for j := p.turned; j <= i; j++ {
+		p.started = append(p.started, started{p.done[j].Started, j})
+	}
+	p.verdict, p.ended = Fail, true
+	return true
 }
 
 // failLeast is the fewest judged requests that may fail a rung. One stall makes every request in flight late at once; a
@@ -207,7 +212,7 @@ func (p *probe) judge() bool {
 // opinion is what the test of the probe's purpose says of the n judged requests, and whether it says it now.
 func (p *probe) opinion(n int, full bool) (Verdict, bool) {
 	if p.p.Purpose == Certify {
-		return p.certify(n, full)
+		return p.certify(n)
 	}
 	enough := map[Purpose]int{Pair: pairSize, Retest: retestSize}[p.p.Purpose]
 	if p.p.Purpose == Survey && p.p.N == 1 {
@@ -229,7 +234,7 @@ func (p *probe) opinion(n int, full bool) (Verdict, bool) {
 
 // certify is the opinion of a certify rung: at each look, once it has been held long enough, whether the late ones prove
 // the objective at a quarter of alpha; and between looks, whether there is no more hope.
-func (p *probe) certify(n int, full bool) (Verdict, bool) {
+func (p *probe) certify(n int) (Verdict, bool) {
 	from, to := p.span()
 	if p.look < len(looks) && n >= p.c.scale(looks[p.look]) && (to-from).Duration() >= p.c.CertifyHold {
 		for p.look < len(looks) && n >= p.c.scale(looks[p.look]) {
@@ -261,7 +266,7 @@ func (p *probe) hope(n, k float64) bool {
 // or goes on for as long again, and in the end judges the last third.
 func (p *probe) settle(verdict Verdict, full bool) bool {
 	w := p.judged()
-	final := full || p.retry >= 3 || p.p.Purpose == Certify && p.look == len(looks)
+	final := full || p.longer >= 3 || p.p.Purpose == Certify && p.look == len(looks)
 	if verdict == Fail && w.share() <= p.c.allowed() {
 		verdict = Undecided // the sequential test's bound reaches a little below the objective
 	}
@@ -285,7 +290,7 @@ func (p *probe) settle(verdict Verdict, full bool) bool {
 			warning = unsteady
 		}
 	case !final:
-		p.retry++
+		p.longer++
 		p.until = 2 * len(w.rs)
 		return false
 	case third.quantile() > p.c.SLO.Seconds():
@@ -302,8 +307,21 @@ func (p *probe) settle(verdict Verdict, full bool) bool {
 
 // restart judges only what started from index i on.
 func (p *probe) restart(i int) {
-	p.retry++
+	p.longer++
 	p.from, p.tested, p.test, p.until, p.look = i, i, p.c.sequential(), 0, 0
+}
+
+// cutShort takes a rung for what it is when its time ran out.
+func (p *probe) cutShort() {
+	if p.known == p.from {
+		p.cause = fmt.Sprintf("held for too short: only %d requests completed on %d streams, none of them after the warm-up", len(p.done), p.p.N)
+		return
+	}
+	verdict := map[stat.Decision]Verdict{stat.Good: Pass, stat.Bad: Fail, stat.Open: Undecided}[p.test.Decision()]
+	if p.p.Purpose == Certify && verdict == Pass {
+		verdict = Undecided // a certificate is given at a look, or not at all
+	}
+	p.settle(verdict, true)
 }
 
 // close judges the rung with what is known besides its requests.
@@ -313,17 +331,14 @@ func (p *probe) close(e Evidence) Rung {
 		r.Counts, r.Valid, r.Cause = e.Counts, false, fmt.Sprintf("no request completed in %s", (e.Ended-e.Began).Duration().Round(time.Second))
 		return r
 	}
+	if !p.ended {
+		p.cutShort()
+	}
 	w := p.judged()
 	r := w.rung(p.p)
-	r.Counts, r.Warnings = e.Counts, p.warnings
+	r.Counts, r.Warnings = e.Counts, append(r.Warnings, p.warnings...)
 	r.WarmupS = (w.from - p.done[0].Started).Duration().Seconds()
 	r.Verdict = p.verdict
-	if !p.ended {
-		if p.known == p.from {
-			p.cause = fmt.Sprintf("held for too short: only %d requests completed on %d streams, none of them after the warm-up", len(p.done), p.p.N)
-		}
-		r.Verdict = map[stat.Decision]Verdict{stat.Good: Pass, stat.Bad: Fail, stat.Open: Undecided}[p.test.Decision()]
-	}
 	if p.p.Purpose == Certify {
 		r.NEff, _ = effective(w.late, p.others)
 	}

@@ -95,7 +95,10 @@ func (s *Schedule) Add(r sample.Request) bool {
 
 // Close implements Searcher.
 func (s *Schedule) Close(e Evidence) Rung {
-	p, _ := s.Next()
+	p, more := s.Next()
+	if !more {
+		return Rung{Verdict: Undecided, Cause: "the schedule is over"}
+	}
 	to := e.Began + sample.Since(s.st.Hold)
 	from := to - sample.Since(s.st.Window)
 	if e.Ended > from {

@@ -221,9 +221,9 @@ func (s *Search) higher(lo int) int {
 
 // growth is the exponent a of latency ∝ N^a at a rung, from it and the valid rung before it that is far enough below.
 func (s *Search) growth(at Rung) float64 {
-	below := s.find(func(r Rung) bool { return 4*r.N <= 3*at.N })
+	var below *Rung
 	for i := range s.rungs {
-		if r := &s.rungs[i]; r.Valid && 4*r.N <= 3*at.N && r.N > below.N {
+		if r := &s.rungs[i]; r.Valid && 4*r.N <= 3*at.N && (below == nil || r.N > below.N) {
 			below = r
 		}
 	}
@@ -325,7 +325,10 @@ func (s *Search) Add(r sample.Request) bool {
 // Close implements Searcher.
 func (s *Search) Close(e Evidence) Rung {
 	if s.probe == nil {
-		p, _ := s.Next()
+		p, more := s.Next()
+		if !more {
+			return Rung{Verdict: Undecided, Cause: "the search is over"}
+		}
 		s.probe = newProbe(s.c, p, s.correlation())
 	}
 	r := s.probe.close(e)
