@@ -33,7 +33,6 @@ const (
 
 	ObjectNotFound   = "ObjectNotFoundException"
 	InvalidNextToken = "InvalidNextTokenException"
-	ConcurrentUpdate = "ConcurrentUpdateException"
 
 	ValidationError     = "ValidationError"
 	ModelError          = "ModelError"
@@ -64,7 +63,6 @@ var codes = map[string]struct {
 
 	ObjectNotFound:   {400, ""},
 	InvalidNextToken: {400, ""},
-	ConcurrentUpdate: {500, ""},
 
 	ValidationError:     {400, ""},
 	ModelError:          {424, ""},
