@@ -90,19 +90,21 @@ func (c *Closed) Run(ctx context.Context) (err error) {
 	defer stop()
 	close(c.up)
 
-	look := time.NewTicker(max(c.Grace/4, 10*time.Millisecond))
+	look := time.NewTimer(c.Deadline)
 	defer look.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case list := <-c.recruits:
 			for _, r := range list {
-				go c.work(ctx, cancel, c.join(), r)
+				go c.work(cancel, c.join(ctx), r)
 			}
 		case <-look.C:
-			for _, worker := range c.giveUp() { // it goes on in another lane
-				go c.work(ctx, cancel, c.join(), recruit{worker: worker})
+			lost, calm := c.watch()
+			for _, worker := range lost { // it goes on in another lane
+				go c.work(cancel, c.join(ctx), recruit{worker: worker})
 			}
+			look.Reset(calm)
 		}
 	}
 	cause := context.Cause(ctx)
@@ -113,20 +115,17 @@ func (c *Closed) Run(ctx context.Context) (err error) {
 }
 
 // work is one worker: it sends request after request until it is surplus.
-func (c *Closed) work(ctx context.Context, stop context.CancelCauseFunc, l *lane, r recruit) {
+func (c *Closed) work(stop context.CancelCauseFunc, l *lane, r recruit) {
 	defer c.leave(l)
-	if r.after > 0 && !sleep(ctx, r.after) {
+	if r.after > 0 && !sleep(l.run, r.after) {
 		return
 	}
-	// A context of its own keeps the workers from meeting at the run's at every request.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var jitter *rand.Rand
 	failures, free := 0, c.now()
-	for ctx.Err() == nil && !c.surplus(r.worker) {
+	for l.run.Err() == nil && !c.surplus(r.worker) {
 		head := sample.New(int(c.seq.Add(1) - 1))
 		head.Worker, head.Rung, head.Intended = r.worker, int(c.rung.Load()), free
-		if c.send(ctx, l, head) != completed {
+		if c.send(l, head) != completed {
 			return
 		}
 		free = min(l.rec.End, c.now())
@@ -144,7 +143,7 @@ func (c *Closed) work(ctx context.Context, stop context.CancelCauseFunc, l *lane
 		pause := min(backoffFirst<<min(failures, 10), backoffMost)
 		failures++
 		c.backing.add(1, c.now())
-		ok := sleep(ctx, pause/2+time.Duration(jitter.Int64N(int64(pause/2))))
+		ok := sleep(l.run, pause/2+time.Duration(jitter.Int64N(int64(pause/2))))
 		free = c.now()
 		c.backing.add(-1, free)
 		if !ok {

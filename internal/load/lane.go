@@ -64,18 +64,37 @@ func (r *runner) check() error {
 // now is the time in the records.
 func (r *runner) now() sample.Nanos { return sample.Since(time.Since(r.Start)) }
 
-// lane is the place of one goroutine that sends: what it has in flight, so that a transport that never returns can be
-// given up without it.
+// lane is the place of one goroutine that sends: what it has in flight, so that others can end it at its deadline, and
+// give it up when the transport does not.
 type lane struct {
+	run context.Context
+	rec sample.Request // the goroutine's own: what the transport fills in
+
 	mu      sync.Mutex
 	head    sample.Request // the request in flight, as it was dispatched
 	busy    bool
 	givenUp bool
-	rec     sample.Request // the goroutine's own: what the transport fills in
+	patience
 }
 
-func (r *runner) join() *lane {
-	l := &lane{}
+// patience is the context of a lane's requests, one for all of them until one outlives its deadline. A context with a
+// timer for each request would cost more than the rest of what is done here for it.
+type patience struct {
+	context.Context
+	end context.CancelCauseFunc
+}
+
+// Err is that of a deadline when one has passed, whatever the standard library's cancelled context says.
+func (p patience) Err() error {
+	if context.Cause(p.Context) == context.DeadlineExceeded {
+		return context.DeadlineExceeded
+	}
+	return p.Context.Err()
+}
+
+func (r *runner) join(ctx context.Context) *lane {
+	l := &lane{run: ctx}
+	l.Context, l.end = context.WithCancelCause(ctx)
 	r.mu.Lock()
 	r.lanes[l] = struct{}{}
 	r.mu.Unlock()
@@ -83,6 +102,7 @@ func (r *runner) join() *lane {
 }
 
 func (r *runner) leave(l *lane) {
+	l.end(nil)
 	r.mu.Lock()
 	delete(r.lanes, l)
 	if r.quiet != nil && len(r.lanes) == 0 {
@@ -103,18 +123,20 @@ const (
 )
 
 // send carries one request: head says everything that is known before it is sent, but for Started and the text.
-func (r *runner) send(ctx context.Context, l *lane, head sample.Request) end {
+func (r *runner) send(l *lane, head sample.Request) end {
 	text := r.Texts(head.Seq)
 	head.Text, head.Chars = text.ID, text.Chars
 	head.Started = r.now()
-	l.mu.Lock()
-	l.head, l.busy = head, true
-	l.mu.Unlock()
 	l.rec = head
+	l.mu.Lock()
+	if l.Err() != nil { // the last request outlived its deadline
+		l.Context, l.end = context.WithCancelCause(l.run)
+	}
+	l.head, l.busy = head, true
+	ctx := l.patience
+	l.mu.Unlock()
 
-	sent, cancel := context.WithDeadline(ctx, r.Start.Add(head.Started.Duration()+r.Deadline))
-	r.Transport.Do(sent, Call{Text: text, Clock: r.now, KeepChunks: r.KeepChunks}, &l.rec)
-	cancel()
+	r.Transport.Do(ctx, Call{Text: text, Clock: r.now, KeepChunks: r.KeepChunks}, &l.rec)
 
 	l.mu.Lock()
 	l.busy = false
@@ -123,7 +145,7 @@ func (r *runner) send(ctx context.Context, l *lane, head sample.Request) end {
 	if givenUp {
 		return lost
 	}
-	if ctx.Err() != nil && l.rec.Outcome != sample.OK {
+	if l.run.Err() != nil && l.rec.Outcome != sample.OK {
 		return cut
 	}
 	if !l.rec.End.Known() {
@@ -135,26 +157,36 @@ func (r *runner) send(ctx context.Context, l *lane, head sample.Request) end {
 	return completed
 }
 
-// giveUp reports requests that the transport still holds a grace after their deadline, as faults of this client, and
-// says which workers they took with them.
-func (r *runner) giveUp() (workers []int) {
+// watch ends requests at their deadline, and reports those that the transport still holds a grace later as faults of this
+// client. It says which workers these took with them, and how long nothing needs to be watched: a request that is sent
+// meanwhile cannot be overdue before then.
+func (r *runner) watch() (workers []int, calm time.Duration) {
 	now := r.now()
-	limit := sample.Nanos(r.Deadline + r.Grace)
+	calm = r.Deadline
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for l := range r.lanes {
 		l.mu.Lock()
-		if l.busy && !l.givenUp && now-l.head.Started > limit {
-			l.givenUp = true
-			rec := l.head
-			rec.End, rec.Outcome = now, sample.ClientFault
-			rec.Cause = fmt.Sprintf("transport had not returned %v after the deadline", r.Grace)
-			r.out.put(rec)
-			workers = append(workers, rec.Worker)
+		if l.busy && !l.givenUp {
+			left := r.Deadline - (now - l.head.Started).Duration()
+			if left <= 0 {
+				l.end(context.DeadlineExceeded)
+				left += r.Grace
+			}
+			if left <= 0 {
+				l.givenUp = true
+				rec := l.head
+				rec.End, rec.Outcome = now, sample.ClientFault
+				rec.Cause = fmt.Sprintf("transport had not returned %v after the deadline", r.Grace)
+				r.out.put(rec)
+				workers = append(workers, rec.Worker)
+				left = calm
+			}
+			calm = min(calm, left)
 		}
 		l.mu.Unlock()
 	}
-	return workers
+	return workers, calm
 }
 
 // wait returns when every lane has ended, or says how many had not a grace later. The run's context must have ended, or

@@ -96,16 +96,16 @@ func (o *open) schedule(ctx context.Context, rung int, at []time.Duration) {
 		select {
 		case o.jobs <- head:
 		default:
-			go o.work(ctx, o.join(), head)
+			go o.work(o.join(ctx), head)
 		}
 	}
 }
 
 // work sends requests until none is left to send.
-func (o *open) work(ctx context.Context, l *lane, head sample.Request) {
+func (o *open) work(l *lane, head sample.Request) {
 	defer o.leave(l)
 	for ok := true; ok; head, ok = <-o.jobs {
-		switch o.send(ctx, l, head) {
+		switch o.send(l, head) {
 		case lost: // counted out by who gave it up
 			return
 		case completed:
@@ -119,7 +119,7 @@ func (o *open) work(ctx context.Context, l *lane, head sample.Request) {
 
 // collect hands over completed requests until the schedule is over and nothing is in flight.
 func (o *open) collect(ctx context.Context, scheduled <-chan struct{}, see func(*sample.Request)) error {
-	look := time.NewTicker(max(o.Grace/4, 10*time.Millisecond))
+	look := time.NewTimer(o.Deadline)
 	defer look.Stop()
 	var batch []sample.Request
 	for over := false; ; {
@@ -144,7 +144,9 @@ func (o *open) collect(ctx context.Context, scheduled <-chan struct{}, see func(
 		case <-scheduled:
 			scheduled, over = nil, true
 		case <-look.C:
-			o.fly.Add(-int64(len(o.giveUp())))
+			lost, calm := o.watch()
+			o.fly.Add(-int64(len(lost)))
+			look.Reset(calm)
 		}
 	}
 }
