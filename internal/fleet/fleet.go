@@ -11,12 +11,15 @@
 //	events = e.Advance(now)                          // Start: its machine has come
 //
 // While anything is under way the endpoint is Updating and refuses another change, as SageMaker does, so scale-outs
-// follow one another however short a cooldown is.
+// follow one another however short a cooldown is. A change that fails is rolled back whole. Faults make things fail on
+// demand.
 package fleet
 
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -31,7 +34,10 @@ const (
 	Creating  Status = "Creating"
 	InService Status = "InService"
 	Updating  Status = "Updating"
-	Failed    Status = "Failed"
+	// RollingBack: a change of counts or weights, or an update, has failed, and what was before is being restored.
+	RollingBack Status = "RollingBack"
+	Deleting    Status = "Deleting"
+	Failed      Status = "Failed"
 )
 
 // Phase of one instance.
@@ -42,6 +48,7 @@ const (
 	Provisioning Phase = "provisioning" // waiting for a machine and its image
 	Starting     Phase = "starting"     // its container runs and is not healthy yet
 	Settling     Phase = "settling"     // healthy, not in rotation yet
+	Waiting      Phase = "waiting"      // could take traffic, and waits for the others of its update
 	Serving      Phase = "serving"      // takes traffic, and counts
 	Draining     Phase = "draining"     // takes no more traffic, counts until it is gone
 )
@@ -51,10 +58,14 @@ type Stages struct {
 	Provision time.Duration // from the capacity call to the start of the container
 	Health    time.Duration // from there until it must be healthy, or it is given up; 0: 8 minutes
 	Settle    time.Duration // from healthy to in service
+	Placement time.Duration // until an instance for which there is no machine is given up; 0: 30 minutes
 }
 
-// DefaultHealth is how long a container may take to become healthy.
-const DefaultHealth = 8 * time.Minute
+// How long a container may take to become healthy, and a machine to be found.
+const (
+	DefaultHealth    = 8 * time.Minute
+	DefaultPlacement = 30 * time.Minute
+)
 
 // VariantConfig is a production variant as its endpoint configuration states it.
 type VariantConfig struct {
@@ -69,17 +80,22 @@ type VariantConfig struct {
 type Config struct {
 	Name     string
 	Variants []VariantConfig
-	// AtOnce gives the first instances no provisioning and no settling: the endpoint has been there for a while.
+	// AtOnce gives the first instances no provisioning, no settling and no faults: the endpoint has been there for a while.
 	AtOnce bool
+	Faults Faults
 }
 
 // Instance is one machine of a variant.
 type Instance struct {
-	ID     string
-	Phase  Phase
-	Since  time.Time // when it came into its phase
-	due    time.Time // when its phase ends by itself; zero: when somebody reports
-	stages Stages
+	ID       string
+	Phase    Phase
+	Since    time.Time // when it came into its phase
+	Revision int       // of the configuration that it runs, the first is 0
+	due      time.Time // when its phase ends by itself; zero: when somebody reports
+	stages   Stages
+	fault    Fault
+	change   int // that it came with; 0: it is in nobody's place, or in one's that served
+	tries    int // in its place before it
 }
 
 // Variant is a production variant as it is now.
@@ -90,6 +106,7 @@ type Variant struct {
 	DesiredWeight float64
 	Desired       int // instances wanted
 	Instances     []Instance
+	Revision      int
 	stages        Stages
 }
 
@@ -116,6 +133,7 @@ const (
 	Stop      Kind = "stop"       // it was given up before it served: stop whatever runs; no answer
 	Removed   Kind = "removed"    // it no longer counts
 	Changed   Kind = "status"     // the endpoint's status is Detail
+	Deleted   Kind = "deleted"    // the endpoint is gone
 )
 
 // Event is one thing that happened, or is to be done.
@@ -125,6 +143,7 @@ type Event struct {
 	Variant  string
 	Instance string
 	Detail   string
+	Revision int // of the instance's configuration
 }
 
 // Endpoint is the machine. It is not safe for concurrent use.
@@ -134,7 +153,13 @@ type Endpoint struct {
 	Created  time.Time
 	Modified time.Time
 	Reason   string // why the last change failed, empty when it did not
+	Revision int    // of the configuration that serves
+	Faults   Faults // of instances and changes to come
 	variants []*Variant
+	green    []*Variant // of an update under way: they take over from variants together
+	blue     []*Variant // of an update that has taken over: they drain
+	before   []Variant  // counts and weights before the change under way
+	change   int        // its number
 	rng      *rand.Rand
 }
 
@@ -176,28 +201,40 @@ func New(cfg Config, now time.Time, rng *rand.Rand) (*Endpoint, []Event, error) 
 	if len(cfg.Variants) == 0 {
 		return nil, nil, errors.New("an endpoint needs at least one variant")
 	}
-	e := &Endpoint{Name: cfg.Name, Status: Creating, Created: now, Modified: now, rng: rng}
-	for _, vc := range cfg.Variants {
-		if e.variant(vc.Name) != nil {
-			return nil, nil, fmt.Errorf("variant %q is there twice", vc.Name)
-		}
-		if vc.Initial < 1 {
-			return nil, nil, &CountError{vc.Name, vc.Initial}
-		}
-		e.variants = append(e.variants, &Variant{Name: vc.Name, InstanceType: vc.InstanceType, Weight: vc.Weight,
-			DesiredWeight: vc.Weight, Desired: vc.Initial, stages: vc.Stages})
+	e := &Endpoint{Name: cfg.Name, Status: Creating, Created: now, Modified: now, rng: rng, change: 1}
+	var err error
+	if e.variants, err = newVariants(cfg.Variants, 0); err != nil {
+		return nil, nil, err
 	}
 	var events []Event
 	for i, v := range e.variants {
 		stages := v.stages
 		if cfg.AtOnce {
 			stages.Provision, stages.Settle = 0, 0
+		} else {
+			e.Faults = cfg.Faults
 		}
 		for range cfg.Variants[i].Initial {
-			events = e.add(events, v, stages, now)
+			events = e.add(events, v, stages, now, e.change, 0)
 		}
 	}
+	e.Faults = cfg.Faults
 	return e, append(events, e.Advance(now)...), nil
+}
+
+func newVariants(configs []VariantConfig, revision int) ([]*Variant, error) {
+	var out []*Variant
+	for _, vc := range configs {
+		if slices.ContainsFunc(out, func(v *Variant) bool { return v.Name == vc.Name }) {
+			return nil, fmt.Errorf("variant %q is there twice", vc.Name)
+		}
+		if vc.Initial < 1 {
+			return nil, &CountError{vc.Name, vc.Initial}
+		}
+		out = append(out, &Variant{Name: vc.Name, InstanceType: vc.InstanceType, Weight: vc.Weight,
+			DesiredWeight: vc.Weight, Desired: vc.Initial, Revision: revision, stages: vc.Stages})
+	}
+	return out, nil
 }
 
 // Variants is the endpoint's variants in the order of its configuration: a copy.
@@ -210,16 +247,20 @@ func (e *Endpoint) Variants() []Variant {
 	return out
 }
 
-// Held is how many instances of the type the endpoint holds or has asked for, as a quota counts them.
+// Held is how many instances of the type the endpoint holds or has asked for, as a quota counts them: during an update
+// those of both configurations.
 func (e *Endpoint) Held(instanceType string) int {
 	n := 0
-	for _, v := range e.variants {
+	for _, v := range e.all() {
 		if v.InstanceType == instanceType {
 			n += max(v.Desired, len(v.Instances))
 		}
 	}
 	return n
 }
+
+// all is every variant that holds instances: those that serve, those of an update, those that it has replaced.
+func (e *Endpoint) all() []*Variant { return slices.Concat(e.variants, e.green, e.blue) }
 
 // Change of one variant; nil leaves what is.
 type Change struct {
@@ -251,17 +292,10 @@ func (e *Endpoint) SetCapacity(now time.Time, changes []Change, quota Quota) ([]
 		}
 		asked[v.InstanceType] += *c.Desired - v.Desired
 	}
-	if quota != nil {
-		for _, v := range e.variants { // in order, so that the same refusal is always the same
-			if delta := asked[v.InstanceType]; delta > 0 {
-				if limit, used := quota(v.InstanceType); used+delta > limit {
-					return nil, &LimitError{v.InstanceType, limit, used, delta}
-				}
-			}
-		}
+	if err := e.room(asked, quota); err != nil {
+		return nil, err
 	}
-	e.Modified, e.Reason = now, ""
-	events := e.status(nil, Updating, now)
+	events := e.begin(now)
 	for _, c := range changes {
 		v := e.variant(c.Variant)
 		if c.Weight != nil {
@@ -276,155 +310,32 @@ func (e *Endpoint) SetCapacity(now time.Time, changes []Change, quota Quota) ([]
 	return e.settle(events, now), nil
 }
 
-// fit asks for what a variant lacks and drains what it has too much: the instances that came last go first.
-func (e *Endpoint) fit(events []Event, v *Variant, now time.Time) []Event {
-	for len(v.Instances) < v.Desired {
-		events = e.add(events, v, v.stages, now)
-	}
-	for i := len(v.Instances) - 1; i >= v.Desired; i-- {
-		inst := &v.Instances[i]
-		inst.enter(Draining, now, time.Time{})
-		events = append(events, Event{now, Drain, v.Name, inst.ID, ""})
-	}
-	return events
-}
-
-func (e *Endpoint) add(events []Event, v *Variant, stages Stages, now time.Time) []Event {
-	if stages.Health <= 0 {
-		stages.Health = DefaultHealth
-	}
-	inst := Instance{ID: fmt.Sprintf("i-0%016x", e.rng.Uint64()), stages: stages}
-	inst.enter(Provisioning, now, now.Add(stages.Provision))
-	v.Instances = append(v.Instances, inst)
-	return append(events, Event{now, Provision, v.Name, inst.ID, ""})
-}
-
-func (i *Instance) enter(p Phase, at, due time.Time) { i.Phase, i.Since, i.due = p, at, due }
-
-// Next is when Advance has something to do next; false when everything waits for a report.
-func (e *Endpoint) Next() (time.Time, bool) {
-	var next time.Time
-	for _, v := range e.variants {
-		for _, i := range v.Instances {
-			if !i.due.IsZero() && (next.IsZero() || i.due.Before(next)) {
-				next = i.due
-			}
+// room checks what is asked for, by instance type, against the quota.
+func (e *Endpoint) room(asked map[string]int, quota Quota) error {
+	for _, it := range slices.Sorted(maps.Keys(asked)) { // in order, so that the same refusal is always the same
+		delta := asked[it]
+		if delta <= 0 {
+			continue
+		}
+		limit, used := math.MaxInt, e.Held(it)
+		if quota != nil {
+			limit, used = quota(it)
+		}
+		if e.Faults.draw(e.rng, FailQuota) {
+			limit = used
+		}
+		if used+delta > limit {
+			return &LimitError{it, limit, used, delta}
 		}
 	}
-	return next, !next.IsZero()
+	return nil
 }
 
-// Advance does what is due by now. An event carries the time at which it was due, however late Advance is called.
-func (e *Endpoint) Advance(now time.Time) []Event {
-	var events []Event
-	for {
-		due, ok := e.Next()
-		if !ok || due.After(now) {
-			return events
-		}
-		for _, v := range e.variants {
-			// A copy of the list: giving an instance up takes it out.
-			for _, i := range slices.Clone(v.Instances) {
-				if i.due.IsZero() || i.due.After(due) {
-					continue
-				}
-				switch i.Phase {
-				case Provisioning:
-					v.find(i.ID).enter(Starting, due, due.Add(i.stages.Health))
-					events = append(events, Event{due, Start, v.Name, i.ID, ""})
-				case Starting:
-					why := fmt.Sprintf("the container of instance %s did not pass its health check within %s", i.ID, i.stages.Health)
-					events = e.giveUp(events, v, i.ID, due, why)
-				case Settling:
-					events = e.serve(events, v, v.find(i.ID), due)
-				}
-			}
-		}
-	}
-}
-
-// Healthy reports that an instance's container passed its health check. A report on an instance that is not starting is
-// stale and changes nothing.
-func (e *Endpoint) Healthy(id string, now time.Time) []Event {
-	v, i := e.instance(id)
-	if i == nil || i.Phase != Starting {
-		return nil
-	}
-	if i.stages.Settle > 0 {
-		i.enter(Settling, now, now.Add(i.stages.Settle))
-		return nil
-	}
-	return e.serve(nil, v, i, now)
-}
-
-func (e *Endpoint) serve(events []Event, v *Variant, i *Instance, at time.Time) []Event {
-	i.enter(Serving, at, time.Time{})
-	return e.settle(append(events, Event{at, Route, v.Name, i.ID, ""}), at)
-}
-
-// Broke reports that an instance's container could not be started, or ended by itself. One that was meant to come is
-// given up and the variant wants one fewer; one that served is replaced.
-func (e *Endpoint) Broke(id string, now time.Time, why string) []Event {
-	v, i := e.instance(id)
-	if i == nil {
-		return nil
-	}
-	switch i.Phase {
-	case Draining:
-		return e.Gone(id, now)
-	case Serving:
-		e.remove(v, id)
-		events := []Event{{now, Stop, v.Name, id, why}, {now, Removed, v.Name, id, why}}
-		return append(e.fit(events, v, now), e.Advance(now)...)
-	}
-	return e.giveUp(nil, v, id, now, why)
-}
-
-func (e *Endpoint) giveUp(events []Event, v *Variant, id string, at time.Time, why string) []Event {
-	e.Reason = why
-	e.remove(v, id)
-	v.Desired--
-	events = append(events, Event{at, Stop, v.Name, id, why}, Event{at, Removed, v.Name, id, why})
-	return e.settle(events, at)
-}
-
-// Gone reports that a drained instance has ended.
-func (e *Endpoint) Gone(id string, now time.Time) []Event {
-	v, i := e.instance(id)
-	if i == nil || i.Phase != Draining {
-		return nil
-	}
-	e.remove(v, id)
-	return e.settle([]Event{{now, Removed, v.Name, id, ""}}, now)
-}
-
-// settle ends the change under way when every instance serves.
-func (e *Endpoint) settle(events []Event, at time.Time) []Event {
-	if e.Status != Creating && e.Status != Updating {
-		return events
-	}
-	for _, v := range e.variants {
-		if v.Desired < 1 {
-			return e.status(events, Failed, at)
-		}
-		if len(v.Instances) != v.Desired || v.Current() != v.Desired {
-			return events
-		}
-		for _, i := range v.Instances {
-			if i.Phase != Serving {
-				return events
-			}
-		}
-	}
-	return e.status(events, InService, at)
-}
-
-func (e *Endpoint) status(events []Event, s Status, at time.Time) []Event {
-	if e.Status == s {
-		return events
-	}
-	e.Status, e.Modified = s, at
-	return append(events, Event{At: at, Kind: Changed, Detail: string(s)})
+// begin starts a change: what is now is what a failure goes back to.
+func (e *Endpoint) begin(now time.Time) []Event {
+	e.Modified, e.Reason, e.before = now, "", e.Variants()
+	e.change++
+	return e.status(nil, Updating, now)
 }
 
 func (e *Endpoint) variant(name string) *Variant {
@@ -445,7 +356,7 @@ func (e *Endpoint) names() []string {
 }
 
 func (e *Endpoint) instance(id string) (*Variant, *Instance) {
-	for _, v := range e.variants {
+	for _, v := range e.all() {
 		if i := v.find(id); i != nil {
 			return v, i
 		}

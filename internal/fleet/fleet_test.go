@@ -19,6 +19,9 @@ var update = flag.Bool("update", false, "rewrite the transcripts")
 //
 //	new [at-once] VARIANT=N…        provision=100s settle=20s health=480s may follow
 //	set VARIANT=N…                  quota=N may follow
+//	update VARIANT=N…               a new configuration; retain, type=T, pinned and quota=N may follow
+//	delete
+//	fault KIND[:RATE]|none
 //	at SECONDS                      advance
 //	healthy|broke|gone ID           IDs are a, b, c… in the order in which they came
 //	show
@@ -55,6 +58,7 @@ func replay(t *testing.T, script string) string {
 	now := start
 	names, ids := map[string]string{}, map[string]string{}
 	var e *Endpoint
+	var st Stages
 	show := func(events []Event, err error) {
 		for _, ev := range events {
 			if ev.Instance != "" && names[ev.Instance] == "" {
@@ -92,18 +96,17 @@ func replay(t *testing.T, script string) string {
 		switch f[0] {
 		case "new":
 			cfg := Config{Name: "speech"}
-			var st Stages
 			for _, a := range f[1:] {
 				k, v, _ := strings.Cut(a, "=")
 				switch k {
 				case "at-once":
 					cfg.AtOnce = true
-				case "provision", "settle", "health":
+				case "provision", "settle", "health", "placement":
 					d, err := time.ParseDuration(v)
 					if err != nil {
 						t.Fatal(err)
 					}
-					*map[string]*time.Duration{"provision": &st.Provision, "settle": &st.Settle, "health": &st.Health}[k] = d
+					*map[string]*time.Duration{"provision": &st.Provision, "settle": &st.Settle, "health": &st.Health, "placement": &st.Placement}[k] = d
 				default:
 					cfg.Variants = append(cfg.Variants, VariantConfig{Name: k, InstanceType: "ml.g5.xlarge", Initial: atoi(t, v), Weight: 1})
 				}
@@ -127,6 +130,37 @@ func replay(t *testing.T, script string) string {
 				changes = append(changes, Change{Variant: k, Desired: &n})
 			}
 			show(e.SetCapacity(now, changes, quota))
+		case "update":
+			u := Update{}
+			it := "ml.g5.xlarge"
+			for _, a := range f[1:] {
+				k, v, _ := strings.Cut(a, "=")
+				switch k {
+				case "retain":
+					u.RetainCounts, u.RetainWeights = true, true
+				case "type":
+					it = v
+				case "pinned":
+					u.Scalable = func(string) bool { return true }
+				case "quota":
+					n := atoi(t, v)
+					u.Quota = func(it string) (int, int) { return n, e.Held(it) }
+				default:
+					u.Variants = append(u.Variants, VariantConfig{Name: k, InstanceType: it, Initial: atoi(t, v), Weight: 1, Stages: st})
+				}
+			}
+			show(e.Update(now, u))
+		case "delete":
+			show(e.Delete(now))
+		case "fault":
+			e.Faults = nil
+			if f[1] != "none" {
+				kind, rate, err := ParseFault(f[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.Faults = Faults{kind: rate}
+			}
 		case "at":
 			now = start.Add(time.Duration(atoi(t, f[1])) * time.Second)
 			show(e.Advance(now), nil)
@@ -148,7 +182,11 @@ func replay(t *testing.T, script string) string {
 				fmt.Fprintf(&out, "  next at %gs\n", next.Sub(start).Seconds())
 			}
 			if e.Reason != "" {
-				fmt.Fprintf(&out, "  %s\n", strings.ReplaceAll(e.Reason, ids["b"], "b"))
+				why := e.Reason
+				for name, id := range ids {
+					why = strings.ReplaceAll(why, id, name)
+				}
+				fmt.Fprintf(&out, "  %s\n", why)
 			}
 		default:
 			t.Fatalf("unknown command %q", line)
@@ -217,5 +255,41 @@ func TestNewRefuses(t *testing.T) {
 		if _, _, err := New(Config{Name: "e", Variants: variants}, time.Unix(0, 0), rng); err == nil {
 			t.Errorf("%v was taken", variants)
 		}
+	}
+}
+
+func TestParseFault(t *testing.T) {
+	for s, want := range map[string]float64{"placement": 1, "quota:0.5": 0.5, "health:1": 1, "stuck:0.01": 0.01} {
+		if kind, rate, err := ParseFault(s); err != nil || rate != want || !strings.HasPrefix(s, string(kind)) {
+			t.Errorf("%s: %s %g %v", s, kind, rate, err)
+		}
+	}
+	for _, s := range []string{"", "fire", "quota:", "quota:0", "quota:1.1", "quota:-1", "quota:NaN", "quota:x"} {
+		if kind, rate, err := ParseFault(s); err == nil {
+			t.Errorf("%q: %s %g", s, kind, rate)
+		}
+	}
+}
+
+// TestQuotaFault: the account's limit refuses, all or nothing, whatever it is.
+func TestQuotaFault(t *testing.T) {
+	now := time.Unix(0, 0)
+	e, events, err := New(Config{Name: "e", AtOnce: true, Faults: Faults{FailQuota: 1},
+		Variants: []VariantConfig{{Name: "a", InstanceType: "ml.g5.xlarge", Initial: 2}}}, now, rand.New(rand.NewPCG(1, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range events {
+		if ev.Kind == Start {
+			e.Healthy(ev.Instance, now)
+		}
+	}
+	three, one := 3, 1
+	var limit *LimitError
+	if _, err := e.SetCapacity(now, []Change{{Variant: "a", Desired: &three}}, nil); !errors.As(err, &limit) || limit.Limit != 2 || limit.Delta != 1 {
+		t.Errorf("%v", err)
+	}
+	if _, err := e.SetCapacity(now, []Change{{Variant: "a", Desired: &one}}, nil); err != nil {
+		t.Errorf("fewer: %v", err)
 	}
 }
