@@ -1,0 +1,137 @@
+// Command kokoro measures the shipped profile kokoro-g5 in real time through the whole chain: sagemaker-local serves it,
+// tts-bench qmax measures it, and the answer is held against what the profile was calibrated to.
+//
+//	go run ./bench/kokoro
+//
+// The published schedule takes 35.5 minutes on the same endpoint, plus two of waiting for CloudWatch.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"loadline/internal/artifact"
+)
+
+// What the published run saw, and what is asked of the search.
+const (
+	cycleMS   = 1000 / 17.9 // p95 grows by this with each request held
+	saturated = 17.9        // requests a second
+	wantQ     = 53
+	wantWall  = 9 * time.Minute
+	band      = 0.02 // of throughput and of p95
+)
+
+func main() {
+	runs := flag.Int("n", 1, "repetitions")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("input: profile kokoro-g5, corpus clips, p95 of first audio within 3 s, %d repetitions\n", *runs)
+	missed, err := bench(ctx, *runs)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench/kokoro:", err)
+		os.Exit(3)
+	}
+	if missed {
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context, runs int) (missed bool, err error) {
+	dir, err := os.MkdirTemp("", "loadline-kokoro-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", dir, "loadline/cmd/tts-bench", "loadline/cmd/sagemaker-local").CombinedOutput(); err != nil {
+		return false, fmt.Errorf("build: %w\n%s", err, out)
+	}
+	for i := range runs {
+		doc, wall, err := measure(ctx, dir)
+		if err != nil {
+			return false, fmt.Errorf("repetition %d: %w", i+1, err)
+		}
+		missed = judge(doc, wall) || missed
+	}
+	return missed, nil
+}
+
+// measure starts a fresh endpoint and runs qmax on it.
+func measure(ctx context.Context, dir string) (*artifact.QMax, time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	local := exec.CommandContext(ctx, filepath.Join(dir, "sagemaker-local"), "serve", "--profile", "kokoro-g5", "--quiet")
+	local.Cancel = func() error { return local.Process.Signal(os.Interrupt) }
+	local.WaitDelay = 10 * time.Second
+	stdout, err := local.StdoutPipe()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := local.Start(); err != nil {
+		return nil, 0, err
+	}
+	defer func() { cancel(); _ = local.Wait() }() // it ends by the interrupt
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	url, ok := strings.CutPrefix(strings.TrimSpace(line), "ready ")
+	if err != nil || !ok {
+		return nil, 0, fmt.Errorf("sagemaker-local said %q: %w", line, err)
+	}
+	began := time.Now()
+	var doc, said bytes.Buffer
+	qmax := exec.CommandContext(ctx, filepath.Join(dir, "tts-bench"), "qmax", "--endpoint", "speech-kokoro-82m", "--endpoint-url", url,
+		"--corpus", "clips", "--yes", "--no-save", "--state-dir", dir, "--json")
+	qmax.Stdout, qmax.Stderr = &doc, &said
+	if err := qmax.Run(); err != nil {
+		return nil, 0, fmt.Errorf("qmax: %w\n%s", err, said.String())
+	}
+	wall := time.Since(began)
+	q, err := artifact.ReadQMax(doc.Bytes())
+	if err == nil && q.QMax == nil {
+		err = errors.New("no Q_max: " + q.Reason)
+	}
+	return q, wall, err
+}
+
+// judge prints one run against what it should be.
+func judge(q *artifact.QMax, wall time.Duration) (missed bool) {
+	verdict := func(ok bool) string {
+		if ok {
+			return "ok"
+		}
+		missed = true
+		return "MISSED"
+	}
+	requests := 0
+	fmt.Printf("\n%4s %-9s %9s %9s %9s %7s %9s\n", "N", "purpose", "p50 ms", "p95 ms", "N x 55.9", "X/s", "late/n")
+	worstX, worstP95 := 0.0, 0.0
+	for _, r := range q.Rungs {
+		requests += r.Samples
+		if r.P50 == nil || r.P95 == nil {
+			continue
+		}
+		fmt.Printf("%4d %-9s %9.1f %9.1f %9.1f %7.2f %5d/%d\n", r.N, r.Purpose, *r.P50, *r.P95, float64(r.N)*cycleMS, r.X, r.Late, r.Samples)
+		if r.N >= 5 && r.Valid && r.Samples >= 150 { // fewer samples say less than the band
+			worstX = math.Max(worstX, math.Abs(r.X/saturated-1))
+			worstP95 = math.Max(worstP95, math.Abs(*r.P95/(float64(r.N)*cycleMS)-1))
+		}
+	}
+	fmt.Printf("throughput at N ≥ 5 within %.1f %% of %.1f a second (%.0f %% wanted): %s\n", 100*worstX, saturated, 100*band, verdict(worstX <= band))
+	fmt.Printf("p95 at N ≥ 5 within %.1f %% of N × %.1f ms (%.0f %% wanted): %s\n", 100*worstP95, cycleMS, 100*band, verdict(worstP95 <= band))
+	fmt.Printf("Q_max %d (%d ± 1 wanted): %s\n", *q.QMax, wantQ, verdict(*q.QMax >= wantQ-1 && *q.QMax <= wantQ+1))
+	fmt.Printf("%s, %d judged requests (%s wanted): %s\n", wall.Round(time.Second), requests, wantWall, verdict(wall <= wantWall))
+	return missed
+}
