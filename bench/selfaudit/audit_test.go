@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestFaultsAreNamed(t *testing.T) {
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			r, err := once(i, 900*time.Millisecond)
+			r, err := once(i, 700*time.Millisecond)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,7 +33,7 @@ func TestFaultsAreNamed(t *testing.T) {
 
 func TestNothingWrongIsValid(t *testing.T) {
 	for range 3 {
-		r, err := once(-1, 900*time.Millisecond)
+		r, err := once(-1, 700*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
