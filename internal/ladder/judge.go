@@ -360,8 +360,9 @@ func worst(m map[string]int) string {
 }
 
 // Judge summarises and judges a whole, fixed sample of one rung: rs in order of completion, counted in (from, to]. It
-// passes when no request failed and the percentile is within the objective, the rule of a fixed schedule. An unsteady
-// rung is judged by its last third, which fails or is invalid, and a warm-up at its start is cut.
+// fails when the percentile, failures being infinite, misses the objective, and passes when it does not and no request
+// failed: the rule of a fixed schedule. With a few failures it is undecided: it cannot pass, and missed nothing either.
+// An unsteady rung is judged by its last third, which fails or is invalid, and a warm-up at its start is cut.
 func Judge(c Config, p Probe, rs []sample.Request, from, to sample.Nanos, e Evidence) Rung {
 	c = c.defaults()
 	whole := newWindow(c, p.N, rs, from, to)
@@ -373,12 +374,16 @@ func Judge(c Config, p Probe, rs []sample.Request, from, to sample.Nanos, e Evid
 		r.Valid, r.Cause = false, fmt.Sprintf("no request completed in the %s that were measured", (to-from).Duration().Round(time.Millisecond))
 		return r
 	}
-	missed := r.OK < r.Samples || w.quantile() > c.SLO.Seconds()
-	r.Verdict = Pass
-	if missed {
+	failures := ""
+	switch missed := w.quantile() > c.SLO.Seconds(); {
+	case missed:
 		r.Verdict = Fail
+	case r.OK < r.Samples:
+		failures = fmt.Sprintf("%d of %d requests failed (mostly %s): a rung with failures cannot pass", r.Samples-r.OK, r.Samples, worst(r.Outcomes))
+	default:
+		r.Verdict = Pass
 	}
-	r.Cause = w.invalid(missed, e)
+	r.Cause = w.invalid(r.Verdict == Fail, e)
 	unsteady, warning := w.unsteady()
 	if warning != "" {
 		r.Warnings = append(r.Warnings, warning)
@@ -391,8 +396,11 @@ func Judge(c Config, p Probe, rs []sample.Request, from, to sample.Nanos, e Evid
 			r.Cause = unsteady
 		}
 	}
-	if r.Cause != "" {
+	switch {
+	case r.Cause != "":
 		r.Valid, r.Verdict = false, Undecided
+	case r.Verdict == Undecided:
+		r.Cause = failures
 	}
 	return r
 }

@@ -78,6 +78,16 @@ func TestFailuresAreLate(t *testing.T) {
 	}
 }
 
+// A rung with a few failures cannot pass, and brackets nothing.
+func TestFewFailuresDecideNothing(t *testing.T) {
+	rs := held(4, repeat(200, 0.1)...)
+	failed(&rs[50], sample.ServerError, "500")
+	r := judge(config(t, time.Second), 4, rs, Evidence{})
+	if r.Verdict != Undecided || !r.Valid || !strings.Contains(r.Cause, "1 of 200 requests failed (mostly server_error)") {
+		t.Errorf("one failure of 200: %s, valid %v, %q", r.Verdict, r.Valid, r.Cause)
+	}
+}
+
 // Replies that carried nothing are failures with their reasons, and no throughput.
 func TestEmptyReplies(t *testing.T) {
 	c := config(t, time.Second)
