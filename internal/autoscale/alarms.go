@@ -45,6 +45,13 @@ func (s *Scaler) DeleteAlarm(name string) bool {
 	return found
 }
 
+// EnableActions lets an alarm's actions be invoked, or not; an alarm that is not there is no matter.
+func (s *Scaler) EnableActions(name string, on bool) {
+	if a := s.alarm(name); a != nil {
+		a.ActionsEnabled = on
+	}
+}
+
 // Alarms are all alarms, by name.
 func (s *Scaler) Alarms() []alarm.Alarm {
 	out := make([]alarm.Alarm, len(s.alarms))

@@ -173,7 +173,9 @@ func (s *Scaler) Settled(now time.Time, resource string) {
 		s.apply(now, t, c, *q)
 		return
 	}
-	s.enforce(now, t)
+	if c.Reason == "" { // what has just failed is not asked for again by itself
+		s.enforce(now, t)
+	}
 }
 
 // Resource is what a scalable target's id names: a variant of an endpoint, or an inference component.

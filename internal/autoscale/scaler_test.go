@@ -130,7 +130,7 @@ func TestNames(t *testing.T) {
 
 func TestUnknowns(t *testing.T) {
 	var u Unknowns
-	const usual = "alarm_statistic=max metric_across_instances=mean tt_datapoint=last tt_rounding=ceil scale_while_updating=refuse flapping_guard=on router=random publication_delay_s=0"
+	const usual = "alarm_statistic=max metric_across_instances=max tt_datapoint=last tt_rounding=ceil scale_while_updating=refuse flapping_guard=on router=random publication_delay_s=0"
 	if u.String() != usual {
 		t.Errorf("the zero value is %s", u)
 	}

@@ -35,8 +35,8 @@ const (
 	Average                  // its mean
 )
 const (
-	AcrossMean Across = iota // the mean over the instances, at each moment
-	AcrossMax                // the highest instance counts
+	AcrossMax  Across = iota // each instance is a series of samples: Maximum is over instances, Average their mean
+	AcrossMean               // their mean at each moment is the one series
 )
 const (
 	Last Datapoint = iota // the newest one that was evaluated
@@ -69,7 +69,7 @@ var switches = []struct {
 	at       func(*Unknowns) *int
 }{
 	{"alarm_statistic", [2]string{"max", "average"}, func(u *Unknowns) *int { return (*int)(&u.Statistic) }},
-	{"metric_across_instances", [2]string{"mean", "max"}, func(u *Unknowns) *int { return (*int)(&u.Across) }},
+	{"metric_across_instances", [2]string{"max", "mean"}, func(u *Unknowns) *int { return (*int)(&u.Across) }},
 	{"tt_datapoint", [2]string{"last", "mean"}, func(u *Unknowns) *int { return (*int)(&u.Datapoint) }},
 	{"tt_rounding", [2]string{"ceil", "conservative"}, func(u *Unknowns) *int { return (*int)(&u.Rounding) }},
 	{"scale_while_updating", [2]string{"refuse", "queue"}, func(u *Unknowns) *int { return (*int)(&u.Updating) }},

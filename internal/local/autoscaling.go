@@ -2,27 +2,37 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
-	"loadline/internal/fleet"
+	"loadline/internal/autoscale"
 	"loadline/internal/wire"
 )
 
-// autoscaling is Application Auto Scaling: scalable targets and their suspended state.
+// autoscaling is Application Auto Scaling; what it does is package autoscale's.
 var autoscaling = service{"AnyScaleFrontendService", map[string]operation{
-	"RegisterScalableTarget":   op((*Local).registerTarget),
-	"DeregisterScalableTarget": op((*Local).deregisterTarget),
-	"DescribeScalableTargets":  op((*Local).describeTargets),
-	"DescribeScalingPolicies":  op((*Local).describePolicies),
+	"RegisterScalableTarget":    op((*Local).registerTarget),
+	"DeregisterScalableTarget":  op((*Local).deregisterTarget),
+	"DescribeScalableTargets":   op((*Local).describeTargets),
+	"PutScalingPolicy":          op((*Local).putPolicy),
+	"DeleteScalingPolicy":       op((*Local).deletePolicy),
+	"DescribeScalingPolicies":   op((*Local).describePolicies),
+	"PutScheduledAction":        op((*Local).putScheduled),
+	"DeleteScheduledAction":     op((*Local).deleteScheduled),
+	"DescribeScheduledActions":  op((*Local).describeScheduled),
+	"DescribeScalingActivities": op((*Local).describeActivities),
+	"TagResource":               op((*Local).tagTarget),
+	"UntagResource":             op((*Local).untagTarget),
+	"ListTagsForResource":       op((*Local).listTargetTags),
 }}
 
-// The only namespace and dimension here.
+const resourceNotFound = "ResourceNotFoundException"
+
+// The only namespace, and the dimension that the tests scale.
 const (
 	sagemakerNamespace = "sagemaker"
-	instanceCount      = "sagemaker:variant:DesiredInstanceCount"
+	instanceCount      = autoscale.InstanceCount
 )
 
 type target struct {
@@ -49,27 +59,25 @@ type registerIn struct {
 	SuspendedState                                  *struct {
 		DynamicScalingInSuspended, DynamicScalingOutSuspended, ScheduledScalingSuspended *bool
 	}
+	Tags map[string]string
 }
 
 type registerOut struct{ ScalableTargetARN string }
 
 func resourceID(endpoint, variant string) string {
-	return "endpoint/" + endpoint + "/variant/" + variant
+	return autoscale.Resource{Endpoint: endpoint, Variant: variant}.ID()
 }
 
 // scalable checks what names a target: its form first, without looking anything up.
-func scalable(namespace, resource, dimension *string) (endpoint, variant string, err error) {
+func scalable(namespace, resource, dimension *string) (string, error) {
 	if err := inNamespace(namespace); err != nil {
-		return "", "", err
+		return "", err
 	}
-	if d := deref(dimension, ""); d != instanceCount {
-		return "", "", wire.Refuse(wire.ValidationException, "Unsupported scalable dimension %q for the service namespace sagemaker: only %s is part of this local account.", d, instanceCount)
+	r, err := autoscale.ParseResource(deref(resource, ""))
+	if d := deref(dimension, ""); err == nil && d != r.Dimension() || d != autoscale.InstanceCount && d != autoscale.CopyCount {
+		return "", wire.Refuse(wire.ValidationException, "Unsupported scalable dimension %q for the resource ID %q.", d, deref(resource, ""))
 	}
-	parts := strings.Split(deref(resource, ""), "/")
-	if len(parts) != 4 || parts[0] != "endpoint" || parts[2] != "variant" || !nameForm.MatchString(parts[1]) || !nameForm.MatchString(parts[3]) {
-		return "", "", wire.Refuse(wire.ValidationException, "Unsupported resource ID %q: it must be endpoint/NAME/variant/NAME.", deref(resource, ""))
-	}
-	return parts[1], parts[3], nil
+	return r.ID(), scaleFault(err)
 }
 
 func inNamespace(namespace *string) error {
@@ -80,68 +88,25 @@ func inNamespace(namespace *string) error {
 }
 
 func (l *Local) registerTarget(_ context.Context, in *registerIn) (*registerOut, error) {
-	name, variant, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
+	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ep := l.endpoints[name]
-	if ep == nil {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint %q.", l.endpointARN(name))
-	}
-	at := slices.IndexFunc(ep.spec.Variants, func(v Variant) bool { return v.Name == variant })
-	if at < 0 {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find variant %q in endpoint %q.", variant, l.endpointARN(name))
-	}
-	t := l.newTarget(name, variant, 0, 0)
-	if old := l.targets[*in.ResourceId]; old != nil {
-		*t = *old
-	} else if in.MinCapacity == nil || in.MaxCapacity == nil {
-		return nil, wire.Refuse(wire.ValidationException, "MinCapacity and MaxCapacity must be given when a scalable target is registered for the first time.")
-	}
-	t.MinCapacity, t.MaxCapacity = deref(in.MinCapacity, t.MinCapacity), deref(in.MaxCapacity, t.MaxCapacity)
-	if t.MinCapacity < 0 || t.MinCapacity > t.MaxCapacity {
-		return nil, wire.Refuse(wire.ValidationException, "Minimum capacity %d cannot be negative, nor greater than the maximum capacity %d.", t.MinCapacity, t.MaxCapacity)
-	}
+	r := autoscale.Registration{Resource: id, Min: in.MinCapacity, Max: in.MaxCapacity}
 	if s := in.SuspendedState; s != nil {
-		t.SuspendedState = suspended{
-			deref(s.DynamicScalingInSuspended, t.SuspendedState.DynamicScalingInSuspended),
-			deref(s.DynamicScalingOutSuspended, t.SuspendedState.DynamicScalingOutSuspended),
-			deref(s.ScheduledScalingSuspended, t.SuspendedState.ScheduledScalingSuspended),
-		}
+		r.Suspended = &autoscale.Suspension{In: s.DynamicScalingInSuspended, Out: s.DynamicScalingOutSuspended, Scheduled: s.ScheduledScalingSuspended}
 	}
-	l.targets[t.ResourceId] = t
-	l.enforce(ep, variant, t)
-	return &registerOut{t.ScalableTargetARN}, nil
-}
-
-func (l *Local) newTarget(endpoint, variant string, least, most int) *target {
-	id := resourceID(endpoint, variant)
-	return &target{
-		ServiceNamespace: sagemakerNamespace, ResourceId: id, ScalableDimension: instanceCount,
-		ScalableTargetARN: l.arn("application-autoscaling", fmt.Sprintf("scalable-target/0%016x", fnv64(id))),
-		MinCapacity:       least, MaxCapacity: most,
-		RoleARN:      fmt.Sprintf("arn:aws:iam::%s:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint", l.cfg.Account),
-		CreationTime: wire.At(l.now()),
+	t, err := l.scaler.Register(l.now(), r)
+	if err != nil {
+		return nil, scaleFault(err)
 	}
-}
-
-// enforce moves a capacity that lies outside a target's bounds inside at once, as any registration does, whether or not
-// it changed the bounds. A change that the endpoint refuses now is left: enforce is asked again when the endpoint comes
-// back into service. l.mu is held.
-func (l *Local) enforce(ep *endpoint, variant string, t *target) {
-	for _, v := range ep.fleet.Variants() {
-		want := min(max(v.Desired, t.MinCapacity), t.MaxCapacity)
-		if v.Name != variant || want == v.Desired || want < 1 {
-			continue
-		}
-		err := l.setCapacity(ep, []fleet.Change{{Variant: variant, Desired: &want}})
-		var f *wire.Fault
-		if errors.As(err, &f) && ep.fleet.Status == fleet.InService {
-			l.log.Printf("%s: failed to set desired instance count to %d: %s", t.ResourceId, want, f.Message)
-		}
+	if in.Tags != nil {
+		l.tags[t.ARN] = in.Tags
 	}
+	l.wake()
+	return &registerOut{t.ARN}, nil
 }
 
 type targetNameIn struct {
@@ -149,15 +114,17 @@ type targetNameIn struct {
 }
 
 func (l *Local) deregisterTarget(_ context.Context, in *targetNameIn) (*nothing, error) {
-	if _, _, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension); err != nil {
+	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
+	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.targets[*in.ResourceId] == nil {
-		return nil, wire.Refuse(wire.ObjectNotFound, "No scalable target found for service namespace: sagemaker, resource ID: %s, scalable dimension: %s", *in.ResourceId, instanceCount)
+	t, _ := l.scaler.Target(id)
+	if err := l.scaler.Deregister(l.now(), id); err != nil {
+		return nil, scaleFault(err)
 	}
-	delete(l.targets, *in.ResourceId)
+	delete(l.tags, t.ARN)
 	return &nothing{}, nil
 }
 
@@ -182,12 +149,16 @@ func (l *Local) describeTargets(_ context.Context, in *describeTargetsIn) (*desc
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []target{}
-	for id, t := range l.targets {
-		if (len(in.ResourceIds) == 0 || slices.Contains(in.ResourceIds, id)) && deref(in.ScalableDimension, instanceCount) == instanceCount {
-			all = append(all, *t)
+	for _, t := range l.scaler.Targets() {
+		if (len(in.ResourceIds) == 0 || slices.Contains(in.ResourceIds, t.Resource)) && deref(in.ScalableDimension, t.Dimension) == t.Dimension {
+			all = append(all, target{
+				ServiceNamespace: sagemakerNamespace, ResourceId: t.Resource, ScalableDimension: t.Dimension, ScalableTargetARN: t.ARN,
+				MinCapacity: t.Min, MaxCapacity: t.Max, CreationTime: wire.At(t.Created),
+				RoleARN:        fmt.Sprintf("arn:aws:iam::%s:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint", l.cfg.Account),
+				SuspendedState: suspended{t.Suspended.In, t.Suspended.Out, t.Suspended.Scheduled},
+			})
 		}
 	}
-	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.ResourceId, b.ResourceId) })
 	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
@@ -198,14 +169,62 @@ func (l *Local) describeTargets(_ context.Context, in *describeTargetsIn) (*desc
 	return &describeTargetsOut{page, next}, nil
 }
 
-type describePoliciesIn struct{ ServiceNamespace *string }
+type targetTagsIn struct {
+	ResourceARN *string
+	Tags        map[string]string
+	TagKeys     []string
+}
 
-type describePoliciesOut struct{ ScalingPolicies []nothing }
+type targetTagsOut struct{ Tags map[string]string }
 
-// describePolicies knows of none: they cannot be put here.
-func (l *Local) describePolicies(_ context.Context, in *describePoliciesIn) (*describePoliciesOut, error) {
-	if err := inNamespace(in.ServiceNamespace); err != nil {
+// targetTags is the tags of a scalable target by its ARN. l.mu is held.
+func (l *Local) targetTags(arn *string) (map[string]string, error) {
+	for _, t := range l.scaler.Targets() {
+		if t.ARN == deref(arn, "") {
+			if l.tags[t.ARN] == nil {
+				l.tags[t.ARN] = map[string]string{}
+			}
+			return l.tags[t.ARN], nil
+		}
+	}
+	return nil, wire.Refuse(resourceNotFound, "The resource %q doesn't exist.", deref(arn, ""))
+}
+
+func (l *Local) tagTarget(_ context.Context, in *targetTagsIn) (*nothing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, err := l.targetTags(in.ResourceARN)
+	if err != nil {
 		return nil, err
 	}
-	return &describePoliciesOut{[]nothing{}}, nil
+	merged := maps.Clone(have)
+	maps.Copy(merged, in.Tags)
+	if len(merged) > mostTags {
+		return nil, wire.Refuse(wire.ValidationException, "The resource %q would have %d tags, %d are the limit.", *in.ResourceARN, len(merged), mostTags)
+	}
+	l.tags[*in.ResourceARN] = merged
+	return &nothing{}, nil
+}
+
+func (l *Local) untagTarget(_ context.Context, in *targetTagsIn) (*nothing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, err := l.targetTags(in.ResourceARN)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range in.TagKeys {
+		delete(have, k)
+	}
+	return &nothing{}, nil
+}
+
+func (l *Local) listTargetTags(_ context.Context, in *targetTagsIn) (*targetTagsOut, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, err := l.targetTags(in.ResourceARN)
+	if err != nil {
+		return nil, err
+	}
+	return &targetTagsOut{maps.Clone(have)}, nil
 }

@@ -14,12 +14,20 @@ import (
 	"loadline/internal/wire"
 )
 
-// cloudwatch is metrics; there are no alarms yet.
+// cloudwatch is metrics, and the alarms on them (alarms.go).
 var cloudwatch = service{"GraniteServiceVersion20100801", map[string]operation{
 	"GetMetricStatistics": op((*Local).getMetricStatistics),
 	"GetMetricData":       op((*Local).getMetricData),
 	"PutMetricData":       op((*Local).putMetricData),
+	"PutMetricAlarm":      op((*Local).putMetricAlarm),
 	"DescribeAlarms":      op((*Local).describeAlarms),
+	"DeleteAlarms":        op((*Local).deleteAlarms),
+	"SetAlarmState":       op((*Local).setAlarmState),
+	"EnableAlarmActions":  op((*Local).enableAlarmActions),
+	"DisableAlarmActions": op((*Local).disableAlarmActions),
+
+	"DescribeAlarmsForMetric": op((*Local).describeAlarmsForMetric),
+	"DescribeAlarmHistory":    op((*Local).describeAlarmHistory),
 }}
 
 // CloudWatch's limits.
@@ -422,11 +430,4 @@ func (d *datum) check(where string, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-type alarmsOut struct{ MetricAlarms, CompositeAlarms []nothing }
-
-// describeAlarms knows of none: they cannot be put here.
-func (l *Local) describeAlarms(context.Context, *nothing) (*alarmsOut, error) {
-	return &alarmsOut{[]nothing{}, []nothing{}}, nil
 }

@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
 	"loadline/internal/metric"
 )
@@ -100,8 +101,9 @@ type Config struct {
 	Account   string // "": 000000000000
 	Endpoints []Endpoint
 	Start     Starter
-	Quota     int           // instances of one type; 0: 100
-	Published time.Duration // after the end of a period its platform metrics can be read
+	Quota     int                // instances of one type; 0: 100
+	Published time.Duration      // after the end of a period its platform metrics can be read
+	Unknowns  autoscale.Unknowns // of the autoscaler; its Delay is Published
 	Seed      uint64
 	Log       io.Writer        // nil: nothing is logged
 	Now       func() time.Time // nil: time.Now
@@ -146,7 +148,7 @@ type Local struct {
 	endpoints map[string]*endpoint
 	configs   map[string]*endpointConfig
 	models    map[string]*model
-	targets   map[string]*target
+	scaler    *autoscale.Scaler
 	tags      map[string]map[string]string // by ARN
 	minute    time.Time                    // metrics of a minute are published up to here
 	ended     bool                         // nothing is started any more
@@ -179,8 +181,11 @@ func New(cfg Config) (*Local, error) {
 		ready: make(chan struct{}), kick: make(chan struct{}, 1),
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		targets: map[string]*target{}, tags: map[string]map[string]string{},
+		tags: map[string]map[string]string{},
 	}
+	cfg.Unknowns.Delay = cfg.Published
+	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},
+		Rand: l.rngOf("autoscaling")})
 	l.routes.Store(&map[string]*route{})
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {

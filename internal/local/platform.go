@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
 	"loadline/internal/wire"
 )
@@ -100,7 +101,10 @@ func (l *Local) create(spec Endpoint) error {
 	l.routes.Store(&routes)
 	for _, v := range spec.Variants {
 		if v.Max > 0 {
-			l.targets[resourceID(spec.Name, v.Name)] = l.newTarget(spec.Name, v.Name, v.Min, v.Max)
+			r := autoscale.Registration{Resource: resourceID(spec.Name, v.Name), Min: &v.Min, Max: &v.Max}
+			if _, err := l.scaler.Register(now, r); err != nil {
+				return fmt.Errorf("register variant %s: %w", v.Name, err)
+			}
 		}
 	}
 	l.act(ep, events)
@@ -158,12 +162,8 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 			}
 		case fleet.Changed:
 			l.log.Printf("%s is %s", ep.fleet.Name, e.Detail)
-			if ep.fleet.Status == fleet.InService && ep.fleet.Reason == "" { // what has just failed is not asked for again
-				for _, v := range ep.spec.Variants {
-					if t := l.targets[resourceID(ep.fleet.Name, v.Name)]; t != nil {
-						l.enforce(ep, v.Name, t)
-					}
-				}
+			if ep.fleet.Status == fleet.InService {
+				l.settled(ep)
 			}
 		}
 	}
@@ -277,7 +277,7 @@ func (l *Local) stopAll() {
 	}
 }
 
-// clock advances the fleets when something is due, and closes the metrics' periods.
+// clock advances the fleets when something is due, closes the metrics' periods, and has the alarms evaluated on them.
 func (l *Local) clock(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -292,6 +292,10 @@ func (l *Local) clock(ctx context.Context) {
 			}
 		}
 		l.publish(now)
+		l.scaler.Advance(now)
+		if due, ok := l.scaler.Next(); ok && due.Before(next) {
+			next = due
+		}
 		l.mu.Unlock()
 		timer.Reset(next.Sub(now))
 		select {

@@ -1,0 +1,286 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"loadline/internal/alarm"
+	"loadline/internal/wire"
+)
+
+// CloudWatch's limits of alarms.
+const (
+	mostAlarmNames = 100 // of one call
+	mostActions    = 5   // of one state
+
+	alarmNotFound = "ResourceNotFound"
+)
+
+type putAlarmIn struct {
+	AlarmName, AlarmDescription, MetricName, Namespace, Statistic, ExtendedStatistic, Unit, ComparisonOperator, TreatMissingData *string
+	ActionsEnabled                                                                                                               *bool
+	OKActions, AlarmActions, InsufficientDataActions                                                                             []string
+	Dimensions                                                                                                                   []dimension
+	Period, EvaluationPeriods, DatapointsToAlarm                                                                                 *int
+	Threshold                                                                                                                    *float64
+	Metrics                                                                                                                      []nothing
+	Tags                                                                                                                         []tag
+}
+
+func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, error) {
+	switch {
+	case in.Metrics != nil:
+		return nil, wire.Refuse(wire.ValidationError, "Alarms on metric math are not part of this local account.")
+	case in.Threshold == nil || in.EvaluationPeriods == nil || in.ComparisonOperator == nil:
+		return nil, wire.Refuse(wire.MissingParameter, "The parameters Threshold, EvaluationPeriods and ComparisonOperator are required.")
+	case in.Period == nil:
+		return nil, wire.Refuse(wire.MissingParameter, "The parameter Period is required.")
+	case (in.Statistic == nil) == (in.ExtendedStatistic == nil):
+		return nil, wire.Refuse(wire.InvalidCombination, "Exactly one of the parameters Statistic and ExtendedStatistic must be specified.")
+	case max(len(in.OKActions), len(in.AlarmActions), len(in.InsufficientDataActions)) > mostActions:
+		return nil, wire.Refuse(wire.ValidationError, "An alarm has at most %d actions for one state.", mostActions)
+	}
+	a := alarm.Alarm{
+		Name: deref(in.AlarmName, ""), Description: deref(in.AlarmDescription, ""),
+		Query: alarm.Query{Namespace: deref(in.Namespace, ""), Name: deref(in.MetricName, ""), Unit: deref(in.Unit, ""),
+			Statistic: deref(in.Statistic, deref(in.ExtendedStatistic, ""))},
+		Period: time.Duration(*in.Period) * time.Second, Periods: *in.EvaluationPeriods, Datapoints: deref(in.DatapointsToAlarm, 0),
+		Threshold: *in.Threshold, Comparison: alarm.Comparison(*in.ComparisonOperator), Missing: alarm.Missing(deref(in.TreatMissingData, "")),
+		ActionsEnabled: deref(in.ActionsEnabled, true), AlarmActions: in.AlarmActions, OKActions: in.OKActions, InsufficientDataActions: in.InsufficientDataActions,
+	}
+	if in.DatapointsToAlarm != nil && *in.DatapointsToAlarm < 1 {
+		return nil, wire.Refuse(wire.ValidationError, "The value %d for parameter DatapointsToAlarm is invalid: it must be at least 1.", *in.DatapointsToAlarm)
+	}
+	for _, d := range in.Dimensions {
+		a.Dims = append(a.Dims, alarm.Dimension(d))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.scaler.PutAlarm(l.now(), a); err != nil {
+		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
+	}
+	l.wake()
+	return &nothing{}, nil
+}
+
+type describeAlarmsIn struct {
+	AlarmNames, AlarmTypes                               []string
+	AlarmNamePrefix, StateValue, ActionPrefix, NextToken *string
+	MaxRecords                                           *int
+}
+
+type alarmsOut struct {
+	MetricAlarms    []metricAlarm
+	CompositeAlarms []nothing
+	NextToken       string `json:",omitempty"`
+}
+
+type metricAlarm struct {
+	AlarmName, AlarmArn                              string
+	AlarmDescription                                 string `json:",omitempty"`
+	AlarmConfigurationUpdatedTimestamp               wire.Stamp
+	ActionsEnabled                                   bool
+	OKActions, AlarmActions, InsufficientDataActions []string
+	StateValue, StateReason                          string
+	StateUpdatedTimestamp                            wire.Stamp
+	StateTransitionedTimestamp                       *wire.Stamp `json:",omitempty"`
+	MetricName, Namespace                            string
+	Statistic                                        string `json:",omitempty"`
+	ExtendedStatistic                                string `json:",omitempty"`
+	Dimensions                                       []dimension
+	Period                                           int
+	Unit                                             string `json:",omitempty"`
+	EvaluationPeriods                                int
+	DatapointsToAlarm                                int `json:",omitempty"`
+	Threshold                                        float64
+	ComparisonOperator, TreatMissingData             string
+}
+
+func (l *Local) metricAlarm(a alarm.Alarm) metricAlarm {
+	m := metricAlarm{
+		AlarmName: a.Name, AlarmArn: a.ARN, AlarmDescription: a.Description, AlarmConfigurationUpdatedTimestamp: wire.At(a.Configured),
+		ActionsEnabled: a.ActionsEnabled, OKActions: list(a.OKActions), AlarmActions: list(a.AlarmActions), InsufficientDataActions: list(a.InsufficientDataActions),
+		StateValue: string(a.State), StateReason: a.Reason, StateUpdatedTimestamp: wire.At(a.Updated), MetricName: a.Query.Name, Namespace: a.Namespace,
+		Dimensions: []dimension{}, Period: int(a.Period / time.Second), Unit: a.Unit, EvaluationPeriods: a.Periods, DatapointsToAlarm: a.Datapoints,
+		Threshold: a.Threshold, ComparisonOperator: string(a.Comparison), TreatMissingData: string(a.Missing),
+	}
+	if simple[a.Statistic] != nil {
+		m.Statistic = a.Statistic
+	} else {
+		m.ExtendedStatistic = a.Statistic
+	}
+	for _, d := range a.Dims {
+		m.Dimensions = append(m.Dimensions, dimension(d))
+	}
+	if c := l.scaler.Changes(a.Name); len(c) > 0 {
+		m.StateTransitionedTimestamp = stampOf(c[len(c)-1].At)
+	}
+	return m
+}
+
+// list is a list on the wire, which is there when it is empty.
+func list[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}
+
+func (l *Local) describeAlarms(_ context.Context, in *describeAlarmsIn) (*alarmsOut, error) {
+	switch {
+	case in.AlarmNames != nil && in.AlarmNamePrefix != nil:
+		return nil, wire.Refuse(wire.InvalidCombination, "AlarmNames and AlarmNamePrefix cannot be given together.")
+	case len(in.AlarmNames) > mostAlarmNames:
+		return nil, wire.Refuse(wire.ValidationError, "The collection AlarmNames must not have a size greater than %d.", mostAlarmNames)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := []metricAlarm{}
+	for _, a := range l.scaler.Alarms() {
+		acts := func(arn string) bool { return strings.HasPrefix(arn, *in.ActionPrefix) }
+		switch {
+		case len(in.AlarmTypes) > 0 && !slices.Contains(in.AlarmTypes, "MetricAlarm"),
+			in.AlarmNames != nil && !slices.Contains(in.AlarmNames, a.Name),
+			!strings.HasPrefix(a.Name, deref(in.AlarmNamePrefix, "")),
+			string(a.State) != deref(in.StateValue, string(a.State)),
+			in.ActionPrefix != nil && !slices.ContainsFunc(slices.Concat(a.AlarmActions, a.OKActions, a.InsufficientDataActions), acts):
+			continue
+		}
+		all = append(all, l.metricAlarm(a))
+	}
+	page, next, err := paged(all, in.MaxRecords, in.NextToken, mostAlarmNames, mostAlarmNames, wire.CloudwatchNextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &alarmsOut{page, []nothing{}, next}, nil
+}
+
+type alarmsForMetricIn struct {
+	MetricName, Namespace, Statistic, ExtendedStatistic, Unit *string
+	Dimensions                                                []dimension
+	Period                                                    *int
+}
+
+func (l *Local) describeAlarmsForMetric(_ context.Context, in *alarmsForMetricIn) (*alarmsOut, error) {
+	if in.MetricName == nil || in.Namespace == nil {
+		return nil, wire.Refuse(wire.MissingParameter, "The parameters MetricName and Namespace are required.")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := &alarmsOut{[]metricAlarm{}, []nothing{}, ""}
+	want := key(*in.Namespace, *in.MetricName, in.Dimensions)
+	for _, a := range l.scaler.Alarms() {
+		m := l.metricAlarm(a)
+		if key(m.Namespace, m.MetricName, m.Dimensions) == want && deref(in.Period, m.Period) == m.Period &&
+			deref(in.Statistic, m.Statistic) == m.Statistic && deref(in.ExtendedStatistic, m.ExtendedStatistic) == m.ExtendedStatistic && deref(in.Unit, m.Unit) == m.Unit {
+			out.MetricAlarms = append(out.MetricAlarms, m)
+		}
+	}
+	return out, nil
+}
+
+type alarmNamesIn struct{ AlarmNames []string }
+
+// deleteAlarms deletes all of them or, where one does not exist, none.
+func (l *Local) deleteAlarms(_ context.Context, in *alarmNamesIn) (*nothing, error) {
+	if len(in.AlarmNames) > mostAlarmNames {
+		return nil, wire.Refuse(wire.ValidationError, "The collection AlarmNames must not have a size greater than %d.", mostAlarmNames)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range in.AlarmNames {
+		if _, ok := l.scaler.Alarm(name); !ok {
+			return nil, wire.Refuse(alarmNotFound, "Unknown alarm: %s", name)
+		}
+	}
+	for _, name := range in.AlarmNames {
+		l.scaler.DeleteAlarm(name)
+	}
+	return &nothing{}, nil
+}
+
+func (l *Local) enableAlarmActions(_ context.Context, in *alarmNamesIn) (*nothing, error) {
+	return l.switchActions(in.AlarmNames, true)
+}
+
+func (l *Local) disableAlarmActions(_ context.Context, in *alarmNamesIn) (*nothing, error) {
+	return l.switchActions(in.AlarmNames, false)
+}
+
+func (l *Local) switchActions(names []string, on bool) (*nothing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		l.scaler.EnableActions(name, on)
+	}
+	return &nothing{}, nil
+}
+
+type setAlarmStateIn struct{ AlarmName, StateValue, StateReason *string }
+
+func (l *Local) setAlarmState(_ context.Context, in *setAlarmStateIn) (*nothing, error) {
+	if in.AlarmName == nil || in.StateValue == nil || in.StateReason == nil {
+		return nil, wire.Refuse(wire.MissingParameter, "The parameters AlarmName, StateValue and StateReason are required.")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.scaler.Alarm(*in.AlarmName); !ok {
+		return nil, wire.Refuse(alarmNotFound, "Unknown alarm: %s", *in.AlarmName)
+	}
+	if err := l.scaler.SetAlarmState(l.now(), *in.AlarmName, alarm.State(*in.StateValue), *in.StateReason); err != nil {
+		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
+	}
+	return &nothing{}, nil
+}
+
+type alarmHistoryIn struct {
+	AlarmName, HistoryItemType, NextToken, ScanBy *string
+	StartDate, EndDate                            *wire.Stamp
+	MaxRecords                                    *int
+}
+
+type alarmHistoryOut struct {
+	AlarmHistoryItems []alarmHistoryItem
+	NextToken         string `json:",omitempty"`
+}
+
+type alarmHistoryItem struct {
+	AlarmName, AlarmType                         string
+	Timestamp                                    wire.Stamp
+	HistoryItemType, HistorySummary, HistoryData string
+}
+
+// describeAlarmHistory tells the changes of alarms' states; of configurations and actions nothing is kept.
+func (l *Local) describeAlarmHistory(_ context.Context, in *alarmHistoryIn) (*alarmHistoryOut, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := []alarmHistoryItem{}
+	for _, a := range l.scaler.Alarms() {
+		if a.Name != deref(in.AlarmName, a.Name) || deref(in.HistoryItemType, "StateUpdate") != "StateUpdate" {
+			continue
+		}
+		for _, c := range l.scaler.Changes(a.Name) {
+			if in.StartDate != nil && c.At.Before(in.StartDate.Time) || in.EndDate != nil && c.At.After(in.EndDate.Time) {
+				continue
+			}
+			data, _ := json.Marshal(map[string]any{"version": "1.0", // strings always encode
+				"oldState": map[string]string{"stateValue": string(c.From)},
+				"newState": map[string]string{"stateValue": string(c.To), "stateReason": c.Reason}})
+			all = append(all, alarmHistoryItem{a.Name, "MetricAlarm", wire.At(c.At), "StateUpdate", "Alarm updated from " + string(c.From) + " to " + string(c.To), string(data)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b alarmHistoryItem) int {
+		if deref(in.ScanBy, "TimestampDescending") == "TimestampAscending" {
+			a, b = b, a
+		}
+		return b.Timestamp.Compare(a.Timestamp.Time)
+	})
+	page, next, err := paged(all, in.MaxRecords, in.NextToken, 100, 100, wire.CloudwatchNextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &alarmHistoryOut{page, next}, nil
+}

@@ -1,0 +1,89 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"loadline/internal/alarm"
+	"loadline/internal/autoscale"
+	"loadline/internal/fleet"
+	"loadline/internal/metric"
+	"loadline/internal/wire"
+)
+
+// scaled is the account as the autoscaler sees it: the capacities that it scales, and the metrics that its alarms read.
+// l.mu is held.
+type scaled struct{ *Local }
+
+// Capacity of a scalable resource.
+func (s scaled) Capacity(resource string) (autoscale.Capacity, error) {
+	r, err := autoscale.ParseResource(resource)
+	if err != nil {
+		return autoscale.Capacity{}, err
+	}
+	if r.Component != "" {
+		return autoscale.Capacity{}, fmt.Errorf("Could not find inference component %q.", s.arn("sagemaker", "inference-component/"+r.Component))
+	}
+	ep := s.endpoints[r.Endpoint]
+	if ep == nil {
+		return autoscale.Capacity{}, fmt.Errorf("Could not find endpoint %q.", s.endpointARN(r.Endpoint))
+	}
+	for _, v := range ep.fleet.Variants() {
+		if v.Name == r.Variant {
+			return autoscale.Capacity{Desired: v.Desired, Current: v.Current(), Busy: ep.fleet.Status != fleet.InService, Reason: ep.fleet.Reason}, nil
+		}
+	}
+	return autoscale.Capacity{}, fmt.Errorf("Could not find variant %q in endpoint %q.", r.Variant, s.endpointARN(r.Endpoint))
+}
+
+// SetCapacity does what UpdateEndpointWeightsAndCapacities does; its refusals are worded as they reach activities.
+func (s scaled) SetCapacity(resource string, _ time.Time, desired int) error {
+	r, err := autoscale.ParseResource(resource)
+	if err != nil {
+		return err
+	}
+	err = s.setCapacity(s.endpoints[r.Endpoint], []fleet.Change{{Variant: r.Variant, Desired: &desired}})
+	var f *wire.Fault
+	if errors.As(err, &f) {
+		return fmt.Errorf("%s (Service: AmazonSageMaker; Status Code: %d; Error Code: %s; Request ID: %s)", f.Message, f.Status(), f.Code, requestID())
+	}
+	return err
+}
+
+// Read is the datapoints of an alarm.
+func (s scaled) Read(q *alarm.Query, period time.Duration, end, now time.Time, values []float64) {
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	dims := make([]metric.Dimension, len(q.Dims))
+	for i, d := range q.Dims {
+		dims[i] = metric.Dimension(d)
+	}
+	series := s.metrics.Find(metric.Key{Namespace: q.Namespace, Name: q.Name, Dims: metric.JoinDims(dims)})
+	if series == nil || q.Unit != "" && q.Unit != series.Unit() {
+		return
+	}
+	for _, b := range series.Read(end.Add(-time.Duration(len(values))*period), end, period, now) {
+		if v, ok := value(&b.Set, q.Statistic); ok {
+			values[int(end.Sub(b.Start)/period)-1] = v
+		}
+	}
+}
+
+// settled tells the autoscaler that an endpoint's change has ended. l.mu is held.
+func (l *Local) settled(ep *endpoint) {
+	for _, v := range ep.fleet.Variants() {
+		l.scaler.Settled(l.now(), autoscale.Resource{Endpoint: ep.fleet.Name, Variant: v.Name}.ID())
+	}
+}
+
+// scaleFault is the autoscaler's refusal on the wire.
+func scaleFault(err error) error {
+	var e *autoscale.Error
+	if errors.As(err, &e) {
+		return wire.Refuse(e.Code, "%s", e.Message)
+	}
+	return err
+}
