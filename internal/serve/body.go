@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech"
 )
 
 // Limits of a request's fields.
@@ -24,6 +25,7 @@ type body struct {
 	Stream     *bool    `json:"stream"`
 	Format     *string  `json:"format"`
 	SampleRate *float64 `json:"sample_rate"`
+	ResumeAt   *float64 `json:"resume_at"`
 	Timestamp  *float64 `json:"request_timestamp"`
 }
 
@@ -32,37 +34,57 @@ type ask struct {
 	Request
 	stream bool
 	wav    bool
+	rate   int  // of the reply, samples a second
+	resume int  // sentences to leave out
+	live   bool // its text is still coming
 }
 
-// parse reads a body for an engine that speaks at rate samples a second. Its error is a *fault that names the field.
-func parse(raw []byte, rate int) (ask, error) {
-	if !utf8.Valid(raw) {
-		return ask{}, invalid("body", "the body is not UTF-8")
-	}
+// defaults is what holds where a body says nothing.
+func defaults() ask { return ask{Request: Request{Speed: 1}, stream: true, wav: true, rate: maxRate} }
+
+// parse reads a body. Its error is a *fault that names the field.
+func parse(raw []byte) (ask, error) {
 	var b body
-	if err := json.Unmarshal(raw, &b); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if !errors.As(err, &wrong) {
-			return ask{}, invalid("body", "the body is not JSON: %v", err)
-		}
-		if wrong.Field == "" {
-			return ask{}, invalid("body", `the body is a JSON %s: send an object like {"text": "Hello."}`, wrong.Value)
-		}
-		return ask{}, invalid(wrong.Field, "%s is a JSON %s: send %s", wrong.Field, wrong.Value, kindOf(wrong.Field))
+	if err := decode(raw, &b); err != nil {
+		return ask{}, err
 	}
-	a := ask{Request: Request{Speed: 1}, stream: true, wav: true}
 	if b.Text == nil {
 		return ask{}, invalid("text", `text is missing: send an object like {"text": "Hello."}`)
 	}
-	if a.Text = *b.Text; !speakable(a.Text) {
-		return ask{}, invalid("text", "text has no letter or digit in it: there is nothing to speak")
+	if speech.Clean(*b.Text) == "" {
+		return ask{}, invalid("text", "text has no letter or digit in it that is read aloud: there is nothing to speak")
 	}
+	a := defaults()
+	a.Text = *b.Text
+	return a, a.take(b)
+}
+
+// decode reads one JSON object.
+func decode(raw []byte, into any) error {
+	if !utf8.Valid(raw) {
+		return invalid("body", "the body is not UTF-8")
+	}
+	err := json.Unmarshal(raw, into)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &wrong):
+		return invalid("body", "the body is not JSON: %v", err)
+	case wrong.Field == "":
+		return invalid("body", `the body is a JSON %s: send an object like {"text": "Hello."}`, wrong.Value)
+	}
+	return invalid(wrong.Field, "%s is a JSON %s: send %s", wrong.Field, wrong.Value, kindOf(wrong.Field))
+}
+
+// take reads the settings of a body; what it does not say stays.
+func (a *ask) take(b body) error {
 	if b.Voice != nil {
 		a.Voice = *b.Voice
 	}
 	if b.Speed != nil {
 		if a.Speed = *b.Speed; !(a.Speed >= minSpeed && a.Speed <= maxSpeed) {
-			return ask{}, invalid("speed", "speed is %v: it goes from %v to %v", a.Speed, minSpeed, maxSpeed)
+			return invalid("speed", "speed is %v: it goes from %v to %v", a.Speed, minSpeed, maxSpeed)
 		}
 	}
 	if b.Stream != nil {
@@ -70,32 +92,27 @@ func parse(raw []byte, rate int) (ask, error) {
 	}
 	if b.Format != nil {
 		switch *b.Format {
-		case "wav":
-		case "pcm":
-			a.wav = false
+		case "wav", "pcm":
+			a.wav = *b.Format == "wav"
 		default:
-			return ask{}, invalid("format", "format is %q: it is wav or pcm", *b.Format)
+			return invalid("format", "format is %q: it is wav or pcm", *b.Format)
 		}
 	}
 	if b.SampleRate != nil {
-		switch r := *b.SampleRate; {
-		case r != math.Trunc(r) || r < minRate || r > maxRate:
-			return ask{}, invalid("sample_rate", "sample_rate is %v: it is a whole number from %d to %d", r, minRate, maxRate)
-		case int(r) != rate:
-			return ask{}, invalid("sample_rate", "sample_rate is %v: this engine speaks at %d only", r, rate)
+		r := *b.SampleRate
+		if r != math.Trunc(r) || r < minRate || r > maxRate {
+			return invalid("sample_rate", "sample_rate is %v: it is a whole number from %d to %d", r, minRate, maxRate)
 		}
+		a.rate = int(r)
 	}
-	return a, nil
-}
-
-// speakable says whether a text has anything in it that is read aloud.
-func speakable(text string) bool {
-	for _, r := range text {
-		if unicode.IsLetter(r) || unicode.IsNumber(r) {
-			return true
+	if b.ResumeAt != nil {
+		r := *b.ResumeAt
+		if r != math.Trunc(r) || r < 0 || r > 1e6 {
+			return invalid("resume_at", "resume_at is %v: it is the number of sentences to leave out", r)
 		}
+		a.resume = int(r)
 	}
-	return false
+	return nil
 }
 
 func kindOf(field string) string {
@@ -104,6 +121,8 @@ func kindOf(field string) string {
 		return "true or false"
 	case "speed", "request_timestamp":
 		return "a number"
+	case "resume_at":
+		return "a number of sentences"
 	case "sample_rate":
 		return fmt.Sprintf("a whole number from %d to %d", minRate, maxRate)
 	default:

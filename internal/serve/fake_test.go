@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,18 +12,28 @@ import (
 	"time"
 )
 
-// fake is an engine made of what a test wants it to do. Without say it speaks one block of 100 ms at once.
+// fake is an engine made of what a test wants it to do. Without say it speaks one piece of 100 ms at once.
 type fake struct {
-	places int
-	load   error
-	say    func(r Request) func(ctx context.Context) ([]byte, error)
+	places    int
+	load      error
+	sentences bool // it wants them one by one
+	say       func(r Request) *fakeUtterance
 }
 
-type fakeUtterance func(ctx context.Context) ([]byte, error)
+type fakeUtterance struct {
+	left int
+	next func(ctx context.Context) ([]byte, error)
+}
 
-func (f fakeUtterance) Next(ctx context.Context) ([]byte, error) { return f(ctx) }
+func (f *fakeUtterance) Size() int { return 10 * f.left }
 
-func (f *fake) Info() Info { return Info{Places: max(1, f.places), Rate: 24000} }
+func (f *fakeUtterance) Next(ctx context.Context, _ time.Time) ([][]byte, error) {
+	f.left--
+	b, err := f.next(ctx)
+	return [][]byte{b}, err
+}
+
+func (f *fake) Info() Info { return Info{Places: max(1, f.places), Rate: 24000, Whole: !f.sentences} }
 
 func (f *fake) Load(ctx context.Context, mark func(string)) error {
 	mark(StageFramework)
@@ -38,40 +47,28 @@ func (f *fake) Prepare(ctx context.Context, r Request) (Utterance, error) {
 		return nil, &FieldError{Field: "voice", Message: `voice is "nobody": this engine has somebody`}
 	}
 	if f.say == nil || r.ID == "warm-up" {
-		return fakeUtterance(blocks(1)), nil
+		return blocks(1), nil
 	}
-	return fakeUtterance(f.say(r)), nil
+	return f.say(r), nil
 }
 
 var block100 = bytes.Repeat([]byte{0x10, 0x20}, 2400)
 
-// blocks speaks n blocks of 100 ms at once.
-func blocks(n int) func(context.Context) ([]byte, error) {
-	return func(ctx context.Context) ([]byte, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if n--; n < 0 {
-			return nil, io.EOF
-		}
-		return block100, nil
-	}
+// blocks speaks n pieces of 100 ms at once.
+func blocks(n int) *fakeUtterance {
+	return &fakeUtterance{n, func(ctx context.Context) ([]byte, error) { return block100, ctx.Err() }}
 }
 
-// taking speaks n blocks, each after d.
-func taking(d time.Duration, n int) func(Request) func(context.Context) ([]byte, error) {
-	return func(Request) func(context.Context) ([]byte, error) {
-		next := blocks(n)
-		left := n
-		return func(ctx context.Context) ([]byte, error) {
-			if left--; left >= 0 {
-				select {
-				case <-time.After(d):
-				case <-ctx.Done():
-				}
+// taking speaks n pieces, each after d.
+func taking(d time.Duration, n int) func(Request) *fakeUtterance {
+	return func(Request) *fakeUtterance {
+		return &fakeUtterance{n, func(ctx context.Context) ([]byte, error) {
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
 			}
-			return next(ctx)
-		}
+			return block100, ctx.Err()
+		}}
 	}
 }
 

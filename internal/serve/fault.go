@@ -19,8 +19,10 @@ const (
 	CodeInvalid    = "invalid_request"    // 400: field names what is wrong
 	CodeTooLarge   = "payload_too_large"  // 413
 	CodeShutdown   = "shutting_down"      // 503
+	CodeStuck      = "not_progressing"    // 503, /ping only: work waits and nothing is completed
 	CodeNotReady   = "not_ready"          // 503: before the warm-up has spoken
 	CodeSynthesis  = "synthesis_failed"   // 500: the engine's failure
+	CodeLimit      = "too_many_texts"     // 429, in a session
 	CodeNotFound   = "not_found"          // 404
 	CodeBadMethod  = "method_not_allowed" // 405
 	maxRetryAfterS = 3600
@@ -39,7 +41,8 @@ type fault struct {
 	MaxDepth   *int     `json:"max_queue_depth,omitempty"`
 	RetryAfter *float64 `json:"retry_after_s,omitempty"`
 
-	allow string
+	allow   string
+	upgrade bool
 }
 
 func (f *fault) Error() string { return f.Code + ": " + f.Message }
@@ -59,15 +62,12 @@ func tooLarge(format string, args ...any) *fault {
 	return &fault{Status: http.StatusRequestEntityTooLarge, Code: CodeTooLarge, Message: fmt.Sprintf(format, args...)}
 }
 
-func stale(waited, limit time.Duration) *fault {
-	return &fault{Status: http.StatusRequestTimeout, Code: CodeStale, Retryable: true,
-		Message: fmt.Sprintf("waited %.1f s for its place, more than the %.1f s after which nobody listens any more", waited.Seconds(), limit.Seconds())}
-}
-
 // asFault is the fault behind any error on the way of a request.
 func asFault(err error) *fault {
 	var f *fault
 	var full *admission.Saturated
+	var old *admission.Expired
+	var cut *interrupted
 	var field *FieldError
 	switch {
 	case errors.As(err, &f):
@@ -78,6 +78,10 @@ func asFault(err error) *fault {
 		after := math.Min(maxRetryAfterS, math.Max(1, math.Ceil(full.Drain.Seconds()*10)/10))
 		return &fault{Status: http.StatusServiceUnavailable, Code: CodeSaturated, Retryable: true, Message: full.Error(),
 			QueueDepth: &full.Depth, MaxDepth: &full.Max, RetryAfter: &after}
+	case errors.As(err, &old):
+		return &fault{Status: http.StatusRequestTimeout, Code: CodeStale, Retryable: true, Message: old.Error()}
+	case errors.As(err, &cut):
+		return errDraining
 	case errors.As(err, &field):
 		return invalid(field.Field, "%s", field.Message)
 	}
@@ -104,6 +108,9 @@ func (s *Server) refuse(w http.ResponseWriter, id string, f *fault) {
 	}
 	if f.allow != "" {
 		h.Set("Allow", f.allow)
+	}
+	if f.upgrade {
+		h.Set("Upgrade", "websocket")
 	}
 	if f.Code == CodeShutdown || f.Code == CodeTooLarge {
 		h.Set("Connection", "close")

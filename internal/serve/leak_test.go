@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -16,13 +15,13 @@ import (
 // A thousand requests that end badly in every way leave nothing behind: the bound of 50 is whole again, the goroutines are
 // gone, and the next request is served.
 func TestNothingLeaks(t *testing.T) {
-	engine := &fake{say: func(r Request) func(context.Context) ([]byte, error) {
+	engine := &fake{say: func(r Request) *fakeUtterance {
 		if r.Text == "long" {
 			return blocks(5000) // 24 MB: more than any socket buffers
 		}
 		return blocks(1)
 	}}
-	s := start(t, Config{Engine: engine, QueueDepth: 50, BodyWait: 200 * time.Millisecond, WriteWait: 200 * time.Millisecond})
+	s := start(t, Config{Engine: engine, Ahead: -1, QueueDepth: 50, BodyWait: 200 * time.Millisecond, WriteWait: 200 * time.Millisecond})
 	hs := open(t, s)
 	addr := hs.Listener.Addr().String()
 	long := `{"text": "long"}`

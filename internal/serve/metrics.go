@@ -8,6 +8,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"loadline/internal/admission"
 )
 
 // Metrics are written as CloudWatch embedded metric documents, one JSON object a line, for each interval; a log agent or
@@ -43,15 +45,17 @@ type metrics struct {
 }
 
 // book counts a request that has ended.
-func (m *metrics) book(sp *speech) {
+func (m *metrics) book(sp *speaking) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var f *fault
+	var old *admission.Expired
+	var cut *interrupted
 	switch {
 	case sp.whole:
-	case errors.As(sp.err, &f) && f.Code == CodeStale:
+	case errors.As(sp.err, &old):
 		m.stale++
-	case sp.err == nil || errors.Is(sp.err, context.Canceled) || errors.As(sp.err, &f):
+	case sp.err == nil || errors.Is(sp.err, context.Canceled) || errors.As(sp.err, &f) || errors.As(sp.err, &cut):
 		m.cancelled++ // the reader went, stopped reading, or was broken off
 	}
 	audio := seconds(sp.bytes, sp.s.info.Rate)
@@ -104,9 +108,11 @@ func (s *Server) report(ctx context.Context) {
 		values["AudioSeconds"] = []float64{s.met.audio}
 		s.met.values, s.met.cancelled, s.met.stale, s.met.underruns, s.met.audio = nil, 0, 0, 0, 0
 		s.met.mu.Unlock()
-		values["Admitted"] = []float64{float64(c.Admitted - seen.admitted)}
-		values["Rejected"] = []float64{float64(c.Refused - seen.refused)}
-		seen.admitted, seen.refused = c.Admitted, c.Refused
+		// Who was shed at its turn was told the same as who was refused at the door.
+		in, out := c.Admitted-c.Shed, c.Refused+c.Shed
+		values["Admitted"] = []float64{float64(in - seen.admitted)}
+		values["Rejected"] = []float64{float64(out - seen.refused)}
+		seen.admitted, seen.refused = in, out
 		values["ActiveStreams"], values["QueueDepth"] = active, depth
 		active, depth = nil, nil
 		for _, doc := range documents(time.Now(), s.cfg.Endpoint, s.cfg.Variant, values) {

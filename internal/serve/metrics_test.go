@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"loadline/internal/admission"
 )
 
 func TestMarkers(t *testing.T) {
@@ -85,7 +87,7 @@ func sum(v []float64) (s float64) {
 func TestMetricsAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lines{}
-		s := start(t, Config{Engine: &fake{say: taking(100*time.Millisecond, 2)}, Log: log, Endpoint: "speech-x", SLO: time.Second, QueueDepth: 2})
+		s := start(t, Config{Engine: &fake{say: taking(100*time.Millisecond, 2)}, Order: admission.FIFO, Log: log, Endpoint: "speech-x", SLO: time.Second, QueueDepth: 2})
 		var wg sync.WaitGroup
 		for range 3 { // the third is refused
 			wg.Go(func() { call(s, "POST", "/invocations", `{"text": "Hello."}`) })

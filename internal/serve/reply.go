@@ -27,25 +27,40 @@ func header(rate int, size int64) ([]byte, error) {
 	return b, err
 }
 
+// Trailers that tell how a stream ended to a client that asked for them (TE: trailers).
+const (
+	trailerSentences = "X-Sentences" // spoken whole
+	trailerSamples   = "X-Samples"
+	trailerResume    = "X-Resume-At" // only where the server stopped: send the text again with this resume_at
+)
+
 // seconds is the time that size bytes of int16 mono last.
 func seconds(size int64, rate int) float64 { return float64(size) / 2 / float64(rate) }
 
+// slice is how much sound is changed in rate and written at a time, bytes: 100 ms at 24 kHz.
+const slice = 4800
+
 // reply writes one answer; a reader who does not take it in time fails the write.
 type reply struct {
-	ctx     context.Context // when it ends, so does the writing
-	w       http.ResponseWriter
-	out     *http.ResponseController
-	wait    time.Duration
-	rate    int
-	started bool // a byte may have gone out: an error can no longer be told
+	ctx      context.Context // when it ends, so does the writing
+	w        http.ResponseWriter
+	out      *http.ResponseController
+	wait     time.Duration
+	wav      bool
+	rate     int
+	tune     *audio.Resampler
+	trailers bool
+	started  bool // a byte may have gone out: an error can no longer be told
+	buf      []byte
+	bytes    int64 // of sound written
 }
 
 // head sends status and header; size below 0 streams.
-func (r *reply) head(wav bool, size int64) error {
+func (r *reply) head(size int64) error {
 	h := r.w.Header()
 	h.Set("Content-Type", "audio/pcm;rate="+strconv.Itoa(r.rate))
 	var first []byte
-	if wav {
+	if r.wav {
 		h.Set("Content-Type", "audio/wav")
 		var err error
 		if first, err = header(r.rate, size); err != nil {
@@ -54,6 +69,8 @@ func (r *reply) head(wav bool, size int64) error {
 	}
 	if size >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(size+int64(len(first)), 10))
+	} else if r.trailers {
+		h.Set("Trailer", trailerSentences+", "+trailerSamples+", "+trailerResume)
 	}
 	r.started = true
 	r.w.WriteHeader(http.StatusOK)
@@ -61,11 +78,47 @@ func (r *reply) head(wav bool, size int64) error {
 	return err
 }
 
-// block sends one block and flushes it.
-func (r *reply) block(b []byte) error {
-	const slice = 64 << 10
+// stream sends sound as it was made, and flushes it; before the first it sends the head.
+func (r *reply) stream(sound [][]byte) error {
+	for _, b := range sound {
+		for len(b) > 0 {
+			n := len(b)
+			if r.tune != nil {
+				n = min(n, slice)
+				r.buf = r.tune.Write(r.buf[:0], b[:n])
+			} else {
+				r.buf = b
+			}
+			b = b[n:]
+			if err := r.write(r.buf); err != nil {
+				return err
+			}
+		}
+	}
+	if !r.started {
+		return nil
+	}
+	return r.out.Flush()
+}
+
+// finish sends what a change of rate held back.
+func (r *reply) finish() error {
+	if r.tune == nil {
+		return nil
+	}
+	return r.write(r.tune.Flush(r.buf[:0]))
+}
+
+// write sends bytes of sound in its final form.
+func (r *reply) write(b []byte) error {
+	const most = 64 << 10
+	if len(b) > 0 && !r.started {
+		if err := r.head(-1); err != nil {
+			return err
+		}
+	}
 	for len(b) > 0 {
-		n := min(len(b), slice)
+		n := min(len(b), most)
 		_ = r.out.SetWriteDeadline(time.Now().Add(r.wait)) // an in-memory writer has none
 		if r.ctx.Err() != nil {                            // asked after: whoever ends ctx shortens the deadline next
 			return context.Cause(r.ctx)
@@ -73,7 +126,8 @@ func (r *reply) block(b []byte) error {
 		if _, err := r.w.Write(b[:n]); err != nil {
 			return err
 		}
+		r.bytes += int64(n)
 		b = b[n:]
 	}
-	return r.out.Flush()
+	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"loadline/internal/audio"
+	"loadline/internal/speech"
 )
 
 // route answers every path: /ping, /invocations, and JSON errors elsewhere.
@@ -22,17 +25,19 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.ping(w, r)
 	case "/invocations":
 		s.invocations(w, r)
+	case "/invocations-bidirectional-stream":
+		s.session(w, r)
 	default:
 		s.refuse(w, s.requestID(r), &fault{Status: http.StatusNotFound, Code: CodeNotFound,
-			Message: fmt.Sprintf("no route %q: this container answers /ping and /invocations", r.URL.Path)})
+			Message: fmt.Sprintf("no route %q: this container answers /ping, /invocations and /invocations-bidirectional-stream", r.URL.Path)})
 	}
 }
 
 // ping says whether the platform may send work here. A full queue is no reason to be replaced, so only a server that has
-// not spoken yet, or that is leaving, answers 503.
+// not spoken yet, that is leaving, or in which nothing is completed while work waits, answers 503.
 func (s *Server) ping(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	draining := s.draining
+	draining, stalled := s.draining, s.gate.Stalled(time.Now())
 	s.mu.Unlock()
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost && r.Method != http.MethodHead:
@@ -41,6 +46,9 @@ func (s *Server) ping(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, s.requestID(r), errDraining)
 	case !s.isReady():
 		s.refuse(w, s.requestID(r), errNotReady)
+	case stalled > s.cfg.Stuck:
+		s.refuse(w, s.requestID(r), &fault{Status: http.StatusServiceUnavailable, Code: CodeStuck, Retryable: true,
+			Message: fmt.Sprintf("nothing was completed for %.0f s while work waits", stalled.Seconds())})
 	default:
 		s.writeBy(w)
 		w.WriteHeader(http.StatusOK)
@@ -68,23 +76,29 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, id, asFault(err))
 		return
 	}
+	sentences, err := s.sentences(a)
+	if err != nil {
+		s.refuse(w, id, asFault(err))
+		return
+	}
 	// The ticket is taken after the body was understood: nothing malformed, slow or abandoned on its way in ever holds one.
-	t, err := s.admit()
+	t, err := s.admit(!a.stream)
 	if err != nil {
 		s.refuse(w, id, asFault(err))
 		return
 	}
 	a.ID, a.Arrived = id, time.Now() // its wait counts from here
 	out := http.NewResponseController(w)
-	sp := s.speak(r.Context(), out, t, a)
+	sp := s.speak(r.Context(), out, t, a, list(sentences))
 	defer sp.end()
-	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, rate: s.info.Rate}
+	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, wav: a.wav, rate: a.rate, tune: s.tuner(a.rate),
+		trailers: wantsTrailers(r)}
 	if s.cfg.Instance != "" {
 		w.Header().Set("X-Amzn-SageMaker-Custom-Attributes", "instance="+s.cfg.Instance)
 	}
 	w.Header().Set("X-Request-Id", id)
 	if a.stream {
-		err = s.stream(wr, a, sp)
+		err = s.stream(wr, sp)
 	} else {
 		err = s.whole(wr, a, sp)
 	}
@@ -92,14 +106,62 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sp.end()
-	if f := asFault(err); f.Code == CodeSynthesis && r.Context().Err() == nil {
+	f := asFault(err)
+	if f.Code == CodeSynthesis && r.Context().Err() == nil {
 		s.log.line(fmt.Sprintf("request %s: %s: %v", id, f.Code, err))
 	}
-	if wr.started {
-		// A tidy end would pass for a whole answer. Breaking the connection is the only signal left.
-		panic(http.ErrAbortHandler)
+	if !wr.started {
+		s.refuse(w, id, f)
+		return
 	}
-	s.refuse(w, id, asFault(err))
+	var cut *interrupted
+	if errors.As(err, &cut) {
+		s.log.line(fmt.Sprintf("request %s: %v", id, err))
+		if wr.trailers && wr.finish() == nil {
+			wr.trail(sp)
+			w.Header().Set(trailerResume, strconv.Itoa(cut.resume))
+			return
+		}
+	}
+	// A tidy end would pass for a whole answer. Breaking the connection is the only signal left.
+	panic(http.ErrAbortHandler)
+}
+
+// sentences is the script of a text.
+func (s *Server) sentences(a ask) ([]string, error) {
+	all := []string{a.Text}
+	if s.info.Whole {
+		all[0] = strings.ReplaceAll(speech.Clean(a.Text), "\n", " ")
+	} else {
+		all = speech.Sentences(a.Text)
+	}
+	if a.resume >= len(all) {
+		return nil, invalid("resume_at", "resume_at is %d: the text has %d sentences", a.resume, len(all))
+	}
+	return all[a.resume:], nil
+}
+
+// tuner changes the engine's rate into another, nil where they are one.
+func (s *Server) tuner(rate int) *audio.Resampler {
+	if rate == s.info.Rate {
+		return nil
+	}
+	t, err := audio.NewResampler(s.info.Rate, rate)
+	if err != nil {
+		panic(err) // both were checked
+	}
+	return t
+}
+
+func wantsTrailers(r *http.Request) bool {
+	for _, v := range r.Header.Values("TE") {
+		for _, c := range strings.Split(v, ",") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(c), ";"); strings.EqualFold(name, "trailers") {
+				return r.ProtoAtLeast(1, 1)
+			}
+		}
+	}
+	return false
 }
 
 // read takes the body within its limits of size and time.
@@ -117,62 +179,88 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (ask, error) {
 		return ask{}, invalid("body", "the body did not arrive whole: %d bytes came", len(raw))
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return parse(raw, s.info.Rate)
+	return parse(raw)
 }
 
-// stream writes each block as it is spoken.
-func (s *Server) stream(wr *reply, a ask, sp *speech) error {
-	first, err := sp.next()
-	if err != nil {
-		return err
-	}
-	if err := wr.head(a.wav, -1); err != nil {
-		return err
-	}
-	for b := first; ; {
-		if err := wr.block(b); err != nil {
-			return err
-		}
-		if b, err = sp.next(); err == io.EOF {
+// stream writes each piece as it is spoken.
+func (s *Server) stream(wr *reply, sp *speaking) error {
+	for {
+		p, _, err := sp.next(nil)
+		if err == io.EOF {
+			if err := wr.finish(); err != nil {
+				return err
+			}
+			wr.trail(sp)
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
+		}
+		if err := wr.stream(p.sound); err != nil {
+			return err
+		}
+		if p.ends {
+			sp.sentences++
 		}
 	}
 }
 
-// whole waits for the last block, and writes them all with true sizes.
-func (s *Server) whole(wr *reply, a ask, sp *speech) error {
+// trail sets the trailers that were announced.
+func (r *reply) trail(sp *speaking) {
+	if r.trailers {
+		r.w.Header().Set(trailerSentences, strconv.Itoa(sp.sentences))
+		r.w.Header().Set(trailerSamples, strconv.FormatInt(r.bytes/2, 10))
+	}
+}
+
+// whole waits for the last piece, and writes them all with true sizes.
+func (s *Server) whole(wr *reply, a ask, sp *speaking) error {
 	var blocks [][]byte
 	size := int64(0)
+	add := func(b []byte) error {
+		blocks = append(blocks, b)
+		if size += int64(len(b)); size+wavHeader > s.cfg.MaxReply {
+			return tooLarge("the reply is more than the %d bytes that one answer may hold: ask for a stream, or send less text", s.cfg.MaxReply)
+		}
+		return nil
+	}
 	for {
-		b, err := sp.next()
+		p, _, err := sp.next(nil)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		blocks = append(blocks, b)
-		if size += int64(len(b)); size+wavHeader > s.cfg.MaxReply {
-			return tooLarge("the reply is more than the %d bytes that one answer may hold: ask for a stream, or send less text", s.cfg.MaxReply)
+		for _, b := range p.sound {
+			if wr.tune != nil {
+				b = wr.tune.Write(nil, b)
+			}
+			if err := add(b); err != nil {
+				return err
+			}
+		}
+	}
+	if wr.tune != nil {
+		if err := add(wr.tune.Flush(nil)); err != nil {
+			return err
 		}
 	}
 	// The caller of a reply of known length has all of it before this handler returns, and may send its next request at
 	// once: the ticket must be back by then.
 	wr.ctx = context.WithoutCancel(sp.ctx)
 	sp.end()
-	audio := seconds(size, s.info.Rate)
+	audio := seconds(size, a.rate)
 	h := wr.w.Header()
 	h.Set("X-Audio-Duration", strconv.FormatFloat(audio, 'f', 3, 64))
 	h.Set("X-Inference-Time-Ms", strconv.FormatFloat(sp.took().Seconds()*1e3, 'f', 1, 64))
 	h.Set("X-RTF", strconv.FormatFloat(sp.took().Seconds()/audio, 'f', 4, 64))
 	h.Set("X-Characters-Processed", strconv.Itoa(len([]rune(a.Text))))
-	if err := wr.head(a.wav, size); err != nil {
+	if err := wr.head(size); err != nil {
 		return err
 	}
 	for _, b := range blocks {
-		if err := wr.block(b); err != nil {
+		if err := wr.write(b); err != nil {
 			return err
 		}
 	}

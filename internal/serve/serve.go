@@ -1,6 +1,6 @@
-// Package serve is the program inside a speech container: readiness, the HTTP routes, admission, streaming, drain, startup
-// markers and metrics. What the speech sounds like, and how long it takes, is the engine's; who may enter and who is next
-// is decided in package admission; listening, signals and the environment are the command's.
+// Package serve is the program inside a speech container: readiness, the HTTP routes and the WebSocket, admission,
+// streaming, drain, startup markers and metrics. What the speech sounds like, and how long it takes, is the engine's; who
+// may enter and who is next is decided in package admission; listening, signals and the environment are the command's.
 //
 //	s, err := serve.New(serve.Config{Engine: e, QueueDepth: 50, Log: os.Stdout})
 //	go s.Run(ctx)                         // warms up, becomes ready, reports metrics until ctx ends
@@ -8,11 +8,13 @@
 //	<-s.Ready()
 //	err = s.Drain(ctx)                    // refuse new work, let what is inside end
 //
-// A request is counted from the moment it is admitted, after its body was read and understood, until its reply is written;
-// it executes only while it holds one of the engine's places, and never while its reader is slow.
+// A request is counted from the moment it is admitted, after its body was read and understood, until its reply is written.
+// Its text is spoken sentence by sentence and piece by piece; it executes only while the engine works on a piece, and never
+// while its reader is slow. A WebSocket session counts only while it has something to say.
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,23 +37,29 @@ type Engine interface {
 	Info() Info
 }
 
-// Utterance is one request being spoken.
+// Utterance is one sentence being spoken, or one text by an engine that takes texts whole. It is used by one goroutine at a
+// time.
 type Utterance interface {
-	// Next returns the next block of sound, int16 little endian mono, or io.EOF after the last. It is called with a place
-	// held, by one goroutine at a time; when ctx ends it stops at once. The block is the caller's to read, not to change.
-	Next(ctx context.Context) ([]byte, error)
+	// Size is the characters of the piece that Next would work on, 0 after the last.
+	Size() int
+	// Next works on one piece and returns its sound, int16 little endian mono, in order. It is called with a place held;
+	// since is the instant from which the piece could have been worked on, had a place been free. When ctx ends it stops at
+	// once. The sound is the caller's to read, not to change.
+	Next(ctx context.Context, since time.Time) ([][]byte, error)
 }
 
 // Info is what an engine says of itself.
 type Info struct {
-	Places int // utterances it speaks at the same time, at least 1
-	Rate   int // samples a second
+	Places int  // pieces it works on at the same time, at least 1
+	Rate   int  // samples a second
+	Whole  bool // it takes a text as it is, and does not want its sentences one by one
 }
 
-// Request is one text to speak, checked as far as its form goes.
+// Request is one sentence to speak, cleaned and checked as far as its form goes.
 type Request struct {
 	ID      string
 	Text    string
+	Index   int     // of the sentence in its text; a listener waits for the first
 	Voice   string  // "" is the engine's default
 	Speed   float64 // 0.5 to 2
 	Arrived time.Time
@@ -84,7 +92,14 @@ type Config struct {
 	MaxReply   int64         // bytes of a reply that is not streamed; default 6 MiB, the platform's limit
 	BodyWait   time.Duration // a body must have come within this; default 10 s
 	WriteWait  time.Duration // a reader must take each 64 KiB within this; default 10 s
-	SLO        time.Duration // objective on first audio, for the Slack metric; 0: not reported
+	SLO        time.Duration // objective on first audio; 0: Slack is not reported, and pieces are ordered by 300 ms
+	Order      admission.Order
+	Predict    bool          // refuse who would not hear the first sound within the SLO, full or not
+	Ahead      time.Duration // a stream with that much sound to play waits for the others; default 8 s, below 0 never
+	Margin     time.Duration // a stream's next piece is due so long before its sound ends; default 150 ms
+	Stuck      time.Duration // with a place held for so long and nothing done, /ping fails; default 30 s
+	PingEvery  time.Duration // of WebSocket peers, who have as long to answer; default 20 s
+	Wind       time.Duration // before a drain's end, streams stop at the end of a sentence, whatever its pace; default 2 s
 	WarmupText string        // spoken before the server is ready
 
 	Endpoint string    // EndpointName of the metrics; default unnamed
@@ -107,11 +122,17 @@ type Server struct {
 	hardStop context.CancelFunc
 	ready    chan struct{}
 
+	drain  chan struct{}             // closed when a drain begins
+	wind   chan struct{}             // closed when streams must stop at the end of their sentence
+	stopBy atomic.Pointer[time.Time] // the end of a drain
+
 	mu       sync.Mutex // guards what follows
 	gate     *admission.Gate
 	waiting  map[*admission.Ticket]chan struct{} // closed when the ticket's turn comes
+	alarm    *time.Timer                         // for who waits for its listener, nil before the first
+	sessions int
 	draining bool
-	idle     chan struct{} // made by Drain, closed when nothing is in the system
+	idle     chan struct{} // made by Drain, closed when nothing is left
 }
 
 // New is a server that is not ready yet: Run makes it so.
@@ -125,7 +146,8 @@ func New(c Config) (*Server, error) {
 	for _, d := range []struct {
 		v *time.Duration
 		d time.Duration
-	}{{&c.MaxAge, 56 * time.Second}, {&c.BodyWait, 10 * time.Second}, {&c.WriteWait, 10 * time.Second}} {
+	}{{&c.MaxAge, 56 * time.Second}, {&c.BodyWait, 10 * time.Second}, {&c.WriteWait, 10 * time.Second}, {&c.Ahead, 8 * time.Second},
+		{&c.Margin, 150 * time.Millisecond}, {&c.Stuck, 30 * time.Second}, {&c.PingEvery, 20 * time.Second}, {&c.Wind, 2 * time.Second}} {
 		if *d.v == 0 {
 			*d.v = d.d
 		}
@@ -153,9 +175,10 @@ func New(c Config) (*Server, error) {
 	}
 	info := c.Engine.Info()
 	s := &Server{
-		cfg: c, info: info, log: &lineLog{w: c.Log}, ready: make(chan struct{}),
-		gate: admission.New(c.QueueDepth, info.Places), waiting: make(map[*admission.Ticket]chan struct{}),
-		idBase: idBase(),
+		cfg: c, info: info, log: &lineLog{w: c.Log}, ready: make(chan struct{}), drain: make(chan struct{}), wind: make(chan struct{}),
+		gate: admission.New(admission.Config{Depth: c.QueueDepth, Places: info.Places, Order: c.Order, SLO: cmp.Or(c.SLO, 300*time.Millisecond),
+			Margin: c.Margin, Ahead: max(0, c.Ahead), MaxAge: c.MaxAge, Predict: c.Predict}),
+		waiting: make(map[*admission.Ticket]chan struct{}), idBase: idBase(),
 	}
 	s.hard, s.hardStop = context.WithCancel(context.Background())
 	return s, nil
@@ -190,19 +213,18 @@ func (s *Server) warm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for n := 0; ; {
-		b, err := u.Next(ctx)
-		if err == io.EOF && n == 0 {
-			return errors.New("the engine made no sound")
-		}
-		if err == io.EOF {
-			return nil
-		}
+	n := 0
+	for u.Size() > 0 {
+		sound, err := u.Next(ctx, time.Now())
 		if err != nil {
 			return err
 		}
-		n += len(b)
+		n += bytesOf(sound)
 	}
+	if n == 0 {
+		return errors.New("the engine made no sound")
+	}
+	return nil
 }
 
 // Ready is closed once the server has spoken its warm-up text.
@@ -217,12 +239,18 @@ func (s *Server) isReady() bool {
 	}
 }
 
-// Drain refuses new work and waits until what is inside has ended. When ctx ends first, the rest is broken off and Drain
-// returns how many that were.
+// Drain refuses new work and waits until what is inside has ended; nobody is held back any more for being ahead. A stream
+// whose next sentence would not be spoken before ctx ends stops at the end of this one and says where to resume; when ctx
+// ends the rest is broken off, and Drain returns how many that were.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining = true
-	left := s.gate.Counts().InSystem
+	if !s.draining {
+		s.draining = true
+		close(s.drain)
+		s.gate.Hurry()
+		s.pump(time.Now())
+	}
+	left := s.gate.Counts().InSystem + s.sessions
 	if left > 0 && s.idle == nil {
 		s.idle = make(chan struct{})
 	}
@@ -230,6 +258,19 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Unlock()
 	if left == 0 {
 		return nil
+	}
+	if end, ok := ctx.Deadline(); ok {
+		s.stopBy.Store(&end)
+		soft := time.AfterFunc(time.Until(end)-s.cfg.Wind, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			select {
+			case <-s.wind:
+			default:
+				close(s.wind)
+			}
+		})
+		defer soft.Stop()
 	}
 	select {
 	case <-idle:
@@ -264,54 +305,100 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.route) }
 
 // The gate, with a lock around it and a wake-up for whoever waits.
 
-func (s *Server) admit() (*admission.Ticket, error) {
+func (s *Server) admit(whole bool) (*admission.Ticket, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
 		return nil, errDraining
 	}
-	return s.gate.Admit(time.Now())
+	return s.gate.Admit(time.Now(), whole)
 }
 
-// place waits for a place. When ctx ends first the ticket is still to be released.
-func (s *Server) place(ctx context.Context, t *admission.Ticket) error {
-	s.mu.Lock()
-	if s.gate.Queue(t, time.Now()) {
-		s.mu.Unlock()
-		return nil
-	}
+// place waits for a place for a piece and returns since when it could have been worked on. When ctx or quit ends first the
+// ticket is still to be released.
+func (s *Server) place(ctx context.Context, quit <-chan struct{}, t *admission.Ticket, p admission.Piece) (since time.Time, err error) {
 	turn := make(chan struct{})
+	s.mu.Lock()
 	s.waiting[t] = turn
+	now := time.Now()
+	s.gate.Queue(t, now, p)
+	s.pump(now)
 	s.mu.Unlock()
 	select {
 	case <-turn:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	default:
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return time.Time{}, context.Cause(ctx)
+		case <-quit:
+			return time.Time{}, errDraining
+		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gate.Since(t), t.Refused()
+}
+
+// heard books the sound of a piece, gives the place back where keep does not say otherwise, and returns how long the
+// listener had waited for it.
+func (s *Server) heard(t *admission.Ticket, sound time.Duration, keep bool) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	silence := s.gate.Heard(t, now, sound)
+	if !keep {
+		s.gate.Leave(t, now)
+		s.pump(now)
+	}
+	return silence
 }
 
 func (s *Server) leave(t *admission.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wake(s.gate.Leave(t, time.Now()))
+	now := time.Now()
+	delete(s.waiting, t)
+	s.gate.Leave(t, now)
+	s.pump(now)
 }
 
 func (s *Server) release(t *admission.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
 	delete(s.waiting, t)
-	s.wake(s.gate.Release(t, time.Now()))
-	if s.idle != nil && s.gate.Counts().InSystem == 0 {
+	s.gate.Release(t, now)
+	s.pump(now)
+	s.settle()
+}
+
+// settle tells a drain when nothing is left.
+func (s *Server) settle() {
+	if s.idle != nil && s.gate.Counts().InSystem+s.sessions == 0 {
 		close(s.idle)
 		s.idle = nil
 	}
 }
 
-func (s *Server) wake(t *admission.Ticket) {
-	if t == nil {
-		return
+// pump wakes whoever has a place now, and sets the alarm for who is held back.
+func (s *Server) pump(now time.Time) {
+	for t := s.gate.Next(now); t != nil; t = s.gate.Next(now) {
+		if turn, ok := s.waiting[t]; ok {
+			close(turn)
+			delete(s.waiting, t)
+		}
 	}
-	close(s.waiting[t])
-	delete(s.waiting, t)
+	at, ok := s.gate.Wake(now)
+	switch {
+	case !ok:
+	case s.alarm == nil:
+		s.alarm = time.AfterFunc(at.Sub(now), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.pump(time.Now())
+		})
+	default:
+		s.alarm.Reset(at.Sub(now))
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"loadline/internal/speech"
 )
 
 func TestContract(t *testing.T) {
@@ -54,7 +56,13 @@ func TestContract(t *testing.T) {
 		{"speed is a string", "POST", "/invocations", `{"text": "a", "speed": "fast"}`, 400, CodeInvalid, "speed"},
 		{"format", "POST", "/invocations", `{"text": "a", "format": "mp3"}`, 400, CodeInvalid, "format"},
 		{"rate too low", "POST", "/invocations", `{"text": "a", "sample_rate": 4000}`, 400, CodeInvalid, "sample_rate"},
-		{"rate not the engine's", "POST", "/invocations", `{"text": "a", "sample_rate": 16000}`, 400, CodeInvalid, "sample_rate"},
+		{"rate in between", "POST", "/invocations", `{"text": "a", "sample_rate": 16000.5}`, 400, CodeInvalid, "sample_rate"},
+		{"another rate", "POST", "/invocations", `{"text": "a", "sample_rate": 16000}`, 200, "", ""},
+		{"resume beyond the end", "POST", "/invocations", `{"text": "a", "resume_at": 1}`, 400, CodeInvalid, "resume_at"},
+		{"resume is negative", "POST", "/invocations", `{"text": "a", "resume_at": -1}`, 400, CodeInvalid, "resume_at"},
+		{"only a tag", "POST", "/invocations", `{"text": "<break time=\"1s\"/> 🎉"}`, 400, CodeInvalid, "text"},
+		{"session without upgrade", "GET", "/invocations-bidirectional-stream", ``, 426, CodeInvalid, "Upgrade"},
+		{"session by POST", "POST", "/invocations-bidirectional-stream", ``, 405, CodeBadMethod, ""},
 		{"rate is a string", "POST", "/invocations", `{"text": "a", "sample_rate": "24000"}`, 400, CodeInvalid, "sample_rate"},
 		{"timestamp is a string", "POST", "/invocations", `{"text": "a", "request_timestamp": "now"}`, 400, CodeInvalid, "request_timestamp"},
 		{"too long", "POST", "/invocations", long, 413, CodeTooLarge, ""},
@@ -92,7 +100,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestReplies(t *testing.T) {
-	s := start(t, Config{Engine: &fake{say: func(Request) func(context.Context) ([]byte, error) { return blocks(3) }}, Instance: "i-1", MaxReply: 20000})
+	s := start(t, Config{Engine: &fake{say: func(Request) *fakeUtterance { return blocks(3) }}, Instance: "i-1", MaxReply: 20000})
 	hs := open(t, s)
 	pcm := bytes.Repeat(block100, 3)
 	for _, c := range []struct {
@@ -170,15 +178,14 @@ func TestNotReadyUntilItSpoke(t *testing.T) {
 // The 50th is admitted and the 51st refused, at once, while /ping stays 200; and the place of one that ends is the next's.
 func TestDepth(t *testing.T) {
 	gate := make(chan struct{})
-	s := start(t, Config{QueueDepth: 50, Engine: &fake{say: func(Request) func(context.Context) ([]byte, error) {
-		next := blocks(1)
-		return func(ctx context.Context) ([]byte, error) {
+	s := start(t, Config{QueueDepth: 50, Engine: &fake{say: func(Request) *fakeUtterance {
+		return &fakeUtterance{1, func(ctx context.Context) ([]byte, error) {
 			select {
 			case <-gate:
 			case <-ctx.Done():
 			}
-			return next(ctx)
-		}
+			return block100, ctx.Err()
+		}}
 	}}})
 	hs := open(t, s)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
@@ -254,18 +261,18 @@ func TestBrokenStreamIsNotTidy(t *testing.T) {
 		{"error after the first block", 1, func() ([]byte, error) { return nil, errors.New("gpu lost") }},
 		{"panic before the first block", 0, func() ([]byte, error) { panic("nil tensor") }},
 		{"panic after the first block", 1, func() ([]byte, error) { panic("nil tensor") }},
-		{"no sound at all", 0, func() ([]byte, error) { return nil, io.EOF }},
+		{"no sound at all", 0, func() ([]byte, error) { return nil, nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := &lines{}
-			s := start(t, Config{Log: log, Engine: &fake{say: func(Request) func(context.Context) ([]byte, error) {
+			s := start(t, Config{Log: log, Engine: &fake{say: func(Request) *fakeUtterance {
 				n := 0
-				return func(context.Context) ([]byte, error) {
+				return &fakeUtterance{c.good + 1, func(context.Context) ([]byte, error) {
 					if n++; n <= c.good {
 						return block100, nil
 					}
 					return c.how()
-				}
+				}}
 			}}})
 			hs := open(t, s)
 			res, err := http.Post(hs.URL+"/invocations", "application/json", strings.NewReader(`{"text": "Hello."}`))
@@ -317,12 +324,14 @@ func TestGoneIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var spoken []string
 		engine := &fake{}
-		engine.say = func(r Request) func(context.Context) ([]byte, error) {
-			next := taking(time.Second, 3)(r)
-			return func(ctx context.Context) ([]byte, error) {
+		engine.say = func(r Request) *fakeUtterance {
+			u := taking(time.Second, 3)(r)
+			next := u.next
+			u.next = func(ctx context.Context) ([]byte, error) {
 				spoken = append(spoken, r.Text)
 				return next(ctx)
 			}
+			return u
 		}
 		s := start(t, Config{Engine: engine})
 		l := inMemory(t, s)
@@ -357,7 +366,7 @@ func TestGoneIsNotServed(t *testing.T) {
 		if d := time.Since(began); d != 3500*time.Millisecond {
 			t.Errorf("c ended after %v, want 0.5 s of a and 3 s of its own", d)
 		}
-		if got := strings.Join(spoken, ""); got != "acccc" {
+		if got := strings.Join(spoken, ""); got != "accc" {
 			t.Errorf("executed %q: b was abandoned", got)
 		}
 	})
@@ -367,7 +376,7 @@ func TestGoneIsNotServed(t *testing.T) {
 func TestSlowReaderHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &fake{}
-		engine.say = func(r Request) func(context.Context) ([]byte, error) {
+		engine.say = func(r Request) *fakeUtterance {
 			if r.Text == "long" {
 				return blocks(10 * ahead)
 			}
@@ -403,7 +412,7 @@ func TestSlowReaderHoldsNobodyUp(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, Config{Engine: &fake{places: 2, say: func(r Request) func(context.Context) ([]byte, error) {
+		s := start(t, Config{Engine: &fake{places: 2, say: func(r Request) *fakeUtterance {
 			if r.Text == "long" {
 				return taking(time.Hour, 1)(r)
 			}
@@ -444,7 +453,7 @@ func TestDrain(t *testing.T) {
 // A drain that runs out of time does not wait for a reader who takes nothing.
 func TestDrainCutsStalledReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, Config{Engine: &fake{say: func(Request) func(context.Context) ([]byte, error) { return blocks(10 * ahead) }}, WriteWait: time.Hour})
+		s := start(t, Config{Engine: &fake{say: func(Request) *fakeUtterance { return blocks(10 * ahead) }}, WriteWait: time.Hour})
 		c := inMemory(t, s).dial()
 		defer c.Close()
 		body := `{"text": "long"}`
@@ -482,14 +491,12 @@ func TestFromEnv(t *testing.T) {
 // Every caller hears its own text, all of it and nothing else, however many speak at once.
 func TestStreamsDoNotMix(t *testing.T) {
 	voice := func(text string, n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("%s.%d,", text, n)), 500) }
-	s := start(t, Config{Engine: &fake{places: 4, say: func(r Request) func(context.Context) ([]byte, error) {
+	s := start(t, Config{Engine: &fake{places: 4, say: func(r Request) *fakeUtterance {
 		n := 0
-		return func(context.Context) ([]byte, error) {
-			if n++; n > 5 {
-				return nil, io.EOF
-			}
+		return &fakeUtterance{5, func(context.Context) ([]byte, error) {
+			n++
 			return voice(r.Text, n), nil
-		}
+		}}
 	}}})
 	hs := open(t, s)
 	var wg sync.WaitGroup
@@ -534,7 +541,7 @@ func FuzzRequestBody(f *testing.F) {
 		f.Add([]byte(b))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		a, err := parse(raw, 24000)
+		a, err := parse(raw)
 		if err != nil {
 			var fa *fault
 			if !errors.As(err, &fa) || fa.Status != 400 || fa.Code != CodeInvalid || fa.Field == "" || fa.Message == "" {
@@ -542,18 +549,19 @@ func FuzzRequestBody(f *testing.F) {
 			}
 			return
 		}
-		if !speakable(a.Text) || a.Speed < minSpeed || a.Speed > maxSpeed {
+		if speech.Clean(a.Text) == "" || a.Speed < minSpeed || a.Speed > maxSpeed {
 			t.Fatalf("accepted %+v", a)
 		}
 		format := "pcm"
 		if a.wav {
 			format = "wav"
 		}
-		again, err := json.Marshal(map[string]any{"text": a.Text, "voice": a.Voice, "speed": a.Speed, "stream": a.stream, "format": format})
+		again, err := json.Marshal(map[string]any{"text": a.Text, "voice": a.Voice, "speed": a.Speed, "stream": a.stream, "format": format,
+			"sample_rate": a.rate, "resume_at": a.resume})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := parse(again, 24000); err != nil || b != a {
+		if b, err := parse(again); err != nil || b != a {
 			t.Fatalf("%+v became %+v, %v", a, b, err)
 		}
 	})

@@ -65,6 +65,11 @@ type Audio struct {
 	LeadSilenceMs float64  `yaml:"lead_silence_ms"` // silence before the first sound
 	PieceS        float64  `yaml:"piece_s"`         // the text is cut evenly into pieces of at most this; 0: never cut
 	Voices        []string `yaml:"voices"`          // the first is the default
+	// Sentences cuts texts into sentences, and those at clauses and words into pieces of at most piece_s. The first pieces of
+	// a text aim at first_s and second_s, so that its listener need not wait for a long one; 0: not.
+	Sentences bool    `yaml:"sentences"`
+	FirstS    float64 `yaml:"first_s"`
+	SecondS   float64 `yaml:"second_s"`
 }
 
 // Failures are shares of requests, 0 to 1.
@@ -192,6 +197,11 @@ func (p Profile) check() error {
 	within("audio.piece_s", p.Audio.PieceS, 0, 3600)
 	if p.Audio.PieceS > 0 && p.Audio.PieceS < 0.05 {
 		say("audio.piece_s is %v: it is 0 or at least 0.05", p.Audio.PieceS)
+	}
+	within("audio.first_s", p.Audio.FirstS, 0, 60)
+	within("audio.second_s", p.Audio.SecondS, 0, 60)
+	if !p.Audio.Sentences && p.Audio.FirstS+p.Audio.SecondS > 0 {
+		say("audio.first_s and audio.second_s are of texts cut into sentences: set audio.sentences")
 	}
 	if len(p.Audio.Voices) == 0 {
 		say("audio.voices is empty")

@@ -3,7 +3,8 @@
 //
 // It decides how long each piece of a text takes and when it is ready; who is next is the server's. The instants are
 // absolute: a piece starts when its place became free, not when the last wake-up came, so that late timers delay replies by
-// their lateness but never add up, and a saturated server completes exactly what its profile says.
+// their lateness but never add up, and a saturated server completes exactly what its profile says. A text is one utterance,
+// cut into even pieces or none, unless the profile cuts sentences as a real voice does.
 //
 //	p, err := replay.Builtin("kokoro-g5")
 //	e, err := replay.New(p, seed)
@@ -14,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -24,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"loadline/internal/serve"
+	"loadline/internal/speech"
 )
 
 // Engine plays one profile. It is safe for concurrent use and starts no goroutine.
@@ -49,7 +50,9 @@ func New(p Profile, seed uint64) (*Engine, error) {
 }
 
 // Info is the places and the sample rate.
-func (e *Engine) Info() serve.Info { return serve.Info{Places: e.p.Service.Places, Rate: rate} }
+func (e *Engine) Info() serve.Info {
+	return serve.Info{Places: e.p.Service.Places, Rate: rate, Whole: !e.p.Audio.Sentences}
+}
 
 // Load has nothing to load: every stage is passed at once.
 func (e *Engine) Load(ctx context.Context, mark func(string)) error {
@@ -65,37 +68,63 @@ func (e *Engine) Prepare(ctx context.Context, r serve.Request) (serve.Utterance,
 	if r.Voice != "" && !slices.Contains(e.p.Audio.Voices, r.Voice) {
 		return nil, &serve.FieldError{Field: "voice", Message: fmt.Sprintf("voice is %q: this engine has %s", r.Voice, strings.Join(e.p.Audio.Voices, ", "))}
 	}
-	u := e.draw(float64(utf8.RuneCountInString(r.Text)) / r.Speed)
+	pieces := []float64{1} // shares of the text
+	if e.p.Audio.Sentences {
+		pieces = pieces[:0]
+		for _, p := range speech.Pieces(r.Text, e.p.Audio.limits(r)) {
+			pieces = append(pieces, float64(utf8.RuneCountInString(p)))
+		}
+	} else if d := float64(utf8.RuneCountInString(r.Text)) / r.Speed * e.p.Audio.PerCharS; e.p.Audio.PieceS > 0 && d > e.p.Audio.PieceS {
+		pieces = slices.Repeat(pieces, int(math.Ceil(d/e.p.Audio.PieceS)))
+	}
+	u := e.draw(float64(utf8.RuneCountInString(r.Text))/r.Speed, pieces, r.Index == 0)
 	u.ready = r.Arrived.Add(u.overhead)
 	return u, sleepUntil(ctx, u.ready)
 }
 
-// draw plans a text that takes as long to say as chars characters at speed 1.
-func (e *Engine) draw(chars float64) *utterance {
+// limits are the sizes of a sentence's pieces in characters.
+func (a Audio) limits(r serve.Request) speech.Limits {
+	chars := func(s float64) int { return int(math.Round(s * r.Speed / a.PerCharS)) }
+	l := speech.Limits{Max: chars(a.PieceS)}
+	if r.Index == 0 {
+		l.First, l.Second = chars(a.FirstS), chars(a.SecondS)
+	}
+	return l
+}
+
+// draw plans a text that takes as long to say as chars characters at speed 1, in pieces of those shares. What comes once a
+// request comes with the first.
+func (e *Engine) draw(chars float64, shares []float64, first bool) *utterance {
 	p := &e.p
 	u := &utterance{e: e, failAt: -1}
-	samples := max(1, int(math.Round(chars*p.Audio.PerCharS*rate)))
-	pieces := 1
-	if p.Audio.PieceS > 0 {
-		pieces = max(1, int(math.Ceil(float64(samples)/rate/p.Audio.PieceS)))
-	}
+	samples := max(len(shares), int(math.Round(chars*p.Audio.PerCharS*rate)))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	u.overhead = secondsOf(p.Overhead.Ms / 1e3 * p.Overhead.Law.factor(e.overhead))
 	slow := 1.0
-	switch x := e.failure.Float64(); {
-	case x < p.Failures.Error:
-		u.failAt = e.failure.IntN(pieces)
-	case x < p.Failures.Error+p.Failures.Empty:
-		u.empty = true
-	case x < p.Failures.Error+p.Failures.Empty+p.Failures.Slow:
-		slow = p.Failures.SlowFactor
+	if first {
+		u.overhead = secondsOf(p.Overhead.Ms / 1e3 * p.Overhead.Law.factor(e.overhead))
+		u.first = true
+		u.lead = int(math.Round(p.Audio.LeadSilenceMs/1e3*rate)) * frame
+		switch x := e.failure.Float64(); {
+		case x < p.Failures.Error:
+			u.failAt = e.failure.IntN(len(shares))
+		case x < p.Failures.Error+p.Failures.Empty:
+			u.empty = true
+		case x < p.Failures.Error+p.Failures.Empty+p.Failures.Slow:
+			slow = p.Failures.SlowFactor
+		}
 	}
-	for i := range pieces {
-		cost := (p.Service.BaseMs + p.Service.PerCharMs*chars/float64(pieces)) / 1e3 * p.Service.Law.factor(e.service) * slow
-		u.pieces = append(u.pieces, piece{cost: secondsOf(cost), bytes: (samples*(i+1)/pieces - samples*i/pieces) * frame})
+	sum, done := 0.0, 0.0
+	for _, s := range shares {
+		sum += s
 	}
-	u.lead = int(math.Round(p.Audio.LeadSilenceMs/1e3*rate)) * frame
+	for _, s := range shares {
+		cost := (p.Service.BaseMs + p.Service.PerCharMs*chars*s/sum) / 1e3 * p.Service.Law.factor(e.service) * slow
+		from := int(math.Round(float64(samples) * done / sum))
+		done += s
+		u.pieces = append(u.pieces, piece{cost: secondsOf(cost), chars: max(1, int(math.Round(chars*s/sum))),
+			bytes: (int(math.Round(float64(samples)*done/sum)) - from) * frame})
+	}
 	return u
 }
 
@@ -126,56 +155,63 @@ func (e *Engine) put(free time.Time) {
 // utterance is one text being played.
 type utterance struct {
 	e        *Engine
+	first    bool
 	overhead time.Duration
 	ready    time.Time // the earliest start of the next piece
 	pieces   []piece   // still to be worked on
 	failAt   int       // pieces until one fails; below 0: none does
 	empty    bool
-
-	lead   int // bytes of silence before the first piece's sound
-	silent int // bytes of silence still to be handed over, then
-	sound  int // bytes of sound, both already worked on
-	played int // bytes of sound handed over
+	lead     int // bytes of silence before the first piece's sound
+	played   int // bytes of sound handed over
 }
 
 type piece struct {
-	cost  time.Duration
-	bytes int
+	cost         time.Duration
+	chars, bytes int
 }
 
 var errDrawn = errors.New("replay: this request was drawn to fail")
 
-// Next works on the next piece and hands over its sound, in blocks of at most loopS seconds: those after the first cost no
-// time.
-func (u *utterance) Next(ctx context.Context) ([]byte, error) {
-	if u.silent+u.sound == 0 {
-		if len(u.pieces) == 0 {
-			return nil, io.EOF
-		}
-		if err := u.work(ctx, u.pieces[0].cost); err != nil {
-			return nil, err
-		}
-		if u.failAt == 0 {
-			return nil, errDrawn
-		}
-		u.failAt--
-		if u.empty {
-			u.pieces = nil
-			return nil, io.EOF
-		}
-		u.silent, u.lead = u.lead, 0
-		u.sound, u.pieces = u.pieces[0].bytes, u.pieces[1:]
+// Size is the characters of the next piece.
+func (u *utterance) Size() int {
+	if len(u.pieces) == 0 {
+		return 0
 	}
-	if u.silent > 0 {
-		n := min(u.silent, len(silence))
-		u.silent -= n
-		return silence[:n], nil
+	return u.pieces[0].chars
+}
+
+// Next works on the next piece and hands over its sound.
+func (u *utterance) Next(ctx context.Context, since time.Time) ([][]byte, error) {
+	p := u.pieces[0]
+	if !u.first { // the first may start as soon as its overhead was over, however late the wake-up from that was
+		u.ready = since
 	}
-	n := min(u.sound, loopS*second)
-	from := u.played % second
-	u.played += n
-	u.sound -= n
-	return loop()[from : from+n], nil
+	u.first, u.pieces = false, u.pieces[1:]
+	if err := u.work(ctx, p.cost); err != nil {
+		return nil, err
+	}
+	if u.failAt == 0 {
+		return nil, errDrawn
+	}
+	u.failAt--
+	if u.empty {
+		u.pieces = nil
+		return nil, nil
+	}
+	var sound [][]byte
+	for u.lead > 0 {
+		n := min(u.lead, len(silence))
+		u.lead -= n
+		sound = append(sound, silence[:n])
+	}
+	for p.bytes > 0 {
+		n := min(p.bytes, loopS*second)
+		from := u.played % second
+		u.played += n
+		p.bytes -= n
+		sound = append(sound, loop()[from:from+n])
+	}
+	return sound, nil
 }
 
 // work holds a place for so long, counted from the later of the text being ready and the place being free.
@@ -192,7 +228,6 @@ func (u *utterance) work(ctx context.Context, cost time.Duration) error {
 		u.e.put(time.Now())
 		return err
 	}
-	u.ready = end
 	u.e.put(end)
 	return nil
 }

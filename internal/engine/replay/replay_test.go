@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -64,6 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		{"values without a use", "name: x\nservice: {base_ms: 1, law: {values: [1]}}\n", "belong to an empirical law"},
 		{"failures", "name: x\nservice: {base_ms: 1}\nfailures: {error: 0.7, empty: 0.7}\n", "add up to 1.4"},
 		{"gpu without one", "name: x\nservice: {base_ms: 1}\ninstance: {gpu_busy_percent: 40}\n", "gpu_busy_percent is 40: it goes from 0 to 0"},
+		{"a first piece of no sentence", "name: x\nservice: {base_ms: 1}\naudio: {first_s: 1}\n", "set audio.sentences"},
 		{"tiny pieces", "name: x\nservice: {base_ms: 1}\naudio: {piece_s: 0.001}\n", "audio.piece_s is 0.001"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,16 +163,14 @@ func spoken(t *testing.T, e *Engine, r serve.Request) (at []time.Duration, sound
 	if err != nil {
 		return nil, nil, err
 	}
-	for {
-		b, err := u.Next(t.Context())
-		if err == io.EOF {
-			return at, sound, nil
-		}
+	for u.Size() > 0 {
+		blocks, err := u.Next(t.Context(), time.Now())
 		if err != nil {
 			return at, sound, err
 		}
-		at, sound = append(at, time.Since(began)), append(sound, b...)
+		at, sound = append(at, time.Since(began)), append(sound, bytes.Join(blocks, nil)...)
 	}
+	return at, sound, nil
 }
 
 func TestSound(t *testing.T) {
@@ -289,7 +287,7 @@ func TestCancelFreesThePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := u.Next(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 300*time.Millisecond {
+		if _, err := u.Next(ctx, time.Now()); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 300*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
 		if at, _, err := spoken(t, e, serve.Request{Text: "a"}); err != nil || at[0] != time.Second {
@@ -348,7 +346,7 @@ func TestSameSeedSameTimes(t *testing.T) {
 		}
 		var b strings.Builder
 		for i := range 100 {
-			u := e.draw(float64(6 + i%50))
+			u := e.draw(float64(6+i%50), []float64{1}, true)
 			fmt.Fprintln(&b, u.overhead, u.pieces)
 		}
 		return b.String()

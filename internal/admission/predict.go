@@ -1,0 +1,99 @@
+package admission
+
+import (
+	"fmt"
+	"time"
+)
+
+// Saturated is a refusal: the gate already holds as many requests as it may.
+type Saturated struct {
+	Depth int           // requests in the system, queued and executing
+	Max   int           // the bound; 0: there is none
+	Drain time.Duration // how long the work of those inside is expected to take
+	Late  bool          // refused by prediction: below the bound, but its first sound would have come too late
+}
+
+func (s *Saturated) Error() string {
+	if s.Late {
+		return fmt.Sprintf("queue saturated: with %d requests inside, the first sound would come too late", s.Depth)
+	}
+	return fmt.Sprintf("queue saturated: %d requests of at most %d are queued or executing", s.Depth, s.Max)
+}
+
+// Expired is a request that waited for its first piece until nobody listens any more.
+type Expired struct {
+	Waited, Max time.Duration
+}
+
+func (e *Expired) Error() string {
+	return fmt.Sprintf("waited %.1f s for its place, more than the %.1f s after which nobody listens any more", e.Waited.Seconds(), e.Max.Seconds())
+}
+
+// costs is what pieces have cost of late: a line of cost over size by least squares, with exponentially fading weights.
+type costs struct {
+	n            int
+	x, y, xx, xy float64 // weighted means of size, cost in seconds, and their products
+	sound        float64 // weighted mean of a piece's seconds of sound
+	sounds       int
+	first        float64 // weighted mean size of first pieces
+	firsts       int
+}
+
+const memory = 64 // pieces, about
+
+func (c *costs) spent(t *Ticket, d time.Duration) {
+	if t.first {
+		c.firsts++
+		c.first += (t.size - c.first) / float64(min(c.firsts, memory))
+	}
+	c.n++
+	w := 1 / float64(min(c.n, memory))
+	x, y := t.size, d.Seconds()
+	c.x += w * (x - c.x)
+	c.y += w * (y - c.y)
+	c.xx += w * (x*x - c.xx)
+	c.xy += w * (x*y - c.xy)
+}
+
+func (c *costs) heard(sound time.Duration) {
+	c.sounds++
+	c.sound += (sound.Seconds() - c.sound) / float64(min(c.sounds, memory))
+}
+
+// of is the expected cost of a piece.
+func (c *costs) of(size float64) time.Duration {
+	slope := 0.0
+	if v := c.xx - c.x*c.x; v > 1e-9*c.xx {
+		slope = max(0, (c.xy-c.x*c.y)/v)
+	}
+	return time.Duration(max(0, c.y+slope*(size-c.x)) * float64(time.Second))
+}
+
+// demand is the share of a place that one stream takes while it is played.
+func (c *costs) demand() float64 {
+	if c.sound == 0 {
+		return 0
+	}
+	return c.y / c.sound
+}
+
+// fits says whether a request that comes now would hear its first sound in time, and leave the others theirs.
+func (g *Gate) fits(now time.Time) bool {
+	places := float64(g.cfg.Places)
+	if float64(g.counts.InSystem+1)*g.costs.demand() > utilisation*places {
+		return false
+	}
+	by := now.Add(g.cfg.SLO)
+	var work time.Duration
+	for _, t := range g.run {
+		work += max(0, g.costs.of(t.size)-now.Sub(t.since))
+	}
+	for _, q := range []*line{&g.eager, &g.paced} {
+		for _, t := range q.heap {
+			if !t.due.After(by) {
+				work += g.costs.of(t.size)
+			}
+		}
+	}
+	return time.Duration(float64(work)/places)+g.costs.of(g.costs.first) <= g.cfg.SLO
+}
