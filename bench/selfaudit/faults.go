@@ -92,7 +92,9 @@ func (f fault) rung(port string, hold time.Duration) (ladder.Rung, error) {
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return ladder.Rung{}, err
 	}
-	return judge.Close(ladder.Evidence{Client: client, Began: began, Ended: sample.Since(time.Since(start))}), nil
+	r := judge.Close(ladder.Evidence{Client: client, Began: began, Ended: sample.Since(time.Since(start))})
+	r.Client = &client
+	return r, nil
 }
 
 // spin keeps the processor busy within this process.

@@ -296,31 +296,39 @@ func (c *Closed) enlist(n int) error {
 }
 
 // collect hands over completed requests until see or, when nothing is left to hand over, empty says that it is enough.
+// What had completed when ctx ended is handed over first: a caller that was kept from running must not lose it.
 func (c *Closed) collect(ctx context.Context, see func(*sample.Request) bool, empty func() bool) error {
-	for {
-		for c.next < len(c.batch) {
+	hand := func() (done bool) {
+		for c.next < len(c.batch) && !done {
 			r := &c.batch[c.next]
 			c.next++
 			c.learn(r)
-			if see(r) {
-				return nil
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+			done = see(r)
 		}
-		// Who leaves has put its record before, so nothing can follow an empty take that comes after it.
-		enough := empty != nil && empty()
-		if c.batch, c.next = c.out.take(c.batch), 0; len(c.batch) > 0 {
+		return done
+	}
+	for {
+		// Both are asked before the outbox is: whoever has left by then has put its record in before.
+		over, enough := ctx.Err() != nil, empty != nil && empty()
+		if hand() {
+			return nil
+		}
+		c.batch, c.next = c.out.take(c.batch), 0
+		more := len(c.batch) > 0
+		if hand() {
+			return nil
+		}
+		switch {
+		case over:
+			return context.Cause(ctx)
+		case more:
 			continue
-		}
-		if enough {
+		case enough:
 			return nil
 		}
 		select {
 		case <-c.out.wake:
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		case <-c.down:
 			return c.over()
 		}

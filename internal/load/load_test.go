@@ -301,6 +301,26 @@ func TestNothingIsLostBetweenHolds(t *testing.T) {
 	})
 }
 
+// A caller that is kept from running finds all that completed meanwhile, even past the end of its time.
+func TestSlowObserverLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := running(t, config(&fake{serve: steady(100 * time.Millisecond)}))
+		ctx, cancel := context.WithTimeout(t.Context(), 1050*time.Millisecond)
+		defer cancel()
+		n := 0
+		_, err := c.Hold(ctx, 0, 1, func(sample.Request) bool {
+			if n++; n == 1 {
+				sleep(t.Context(), time.Second)
+			}
+			return false
+		})
+		if n < 10 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d of 10 observed, %v", n, err)
+		}
+		stop()
+	})
+}
+
 // Requests that wait for a connection are not in flight at the server: the count says so (and so does the wait).
 func TestConnectionCapShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
