@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadline/internal/autoscale"
 	"loadline/internal/engine/replay"
 	"loadline/internal/exit"
 	"loadline/internal/fleet"
@@ -34,6 +35,7 @@ type settings struct {
 	seed                    uint64
 	quota, instances, depth int
 	published, start        time.Duration
+	fail, unknown           []string
 	quiet                   bool
 }
 
@@ -104,6 +106,8 @@ profile's time to come into service: --start.`,
 	f.Var(duration{&s.published}, "publication-delay", "from the end of a metric's period until it can be read, 0 to 120 s")
 	f.Var(duration{&s.start}, "start", "time that an added instance needs; default: the profile's")
 	f.IntVar(&s.quota, "quota", local.DefaultQuota, "instances that the account may have of one type")
+	f.StringSliceVar(&s.fail, "fail", nil, "make changes fail, KIND[:RATE]: placement, quota, health or stuck, for the share RATE of the instances; all without it")
+	f.StringSliceVar(&s.unknown, "unknown", nil, "what AWS does not publish about its autoscaler, NAME=SETTING: "+strings.Join(autoscale.Names(), ", "))
 	f.Uint64Var(&s.seed, "seed", 1, "of every random draw")
 	f.BoolVar(&s.quiet, "quiet", false, "log nothing on stderr")
 	return cmd
@@ -136,10 +140,30 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	if err != nil {
 		wrong = append(wrong, fmt.Errorf("--profile: %w", err))
 	}
+	faults := fleet.Faults{}
+	for _, f := range s.fail {
+		kind, rate, err := fleet.ParseFault(f)
+		if err != nil {
+			refuse("--fail %s: %w", f, err)
+			continue
+		}
+		faults[kind] = rate
+	}
+	unknowns := autoscale.Unknowns{Delay: s.published}
+	for _, u := range s.unknown {
+		switch err := unknowns.Set(u); {
+		case err != nil:
+			refuse("--unknown: %w", err)
+		case strings.HasPrefix(u, "router="):
+			refuse("--unknown %s: how requests find an instance is --routing's to say", u)
+		case unknowns.Delay != s.published && given("publication-delay"):
+			refuse("--unknown %s: --publication-delay says another one", u)
+		}
+	}
 	if err := errors.Join(wrong...); err != nil {
 		return local.Config{}, exit.Misuse(err)
 	}
-	cfg := local.Config{Addr: s.addr, Quota: s.quota, Published: s.published, Seed: s.seed}
+	cfg := local.Config{Addr: s.addr, Quota: s.quota, Published: unknowns.Delay, Seed: s.seed, Unknowns: unknowns, Faults: faults}
 	if !s.quiet {
 		cfg.Log = stderr
 	}

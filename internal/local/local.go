@@ -104,9 +104,15 @@ type Config struct {
 	Quota     int                // instances of one type; 0: 100
 	Published time.Duration      // after the end of a period its platform metrics can be read
 	Unknowns  autoscale.Unknowns // of the autoscaler; its Delay is Published
+	Faults    fleet.Faults       // of changes and of the instances that they add
 	Seed      uint64
 	Log       io.Writer        // nil: nothing is logged
 	Now       func() time.Time // nil: time.Now
+
+	// Deny is the actions that the caller may not do, such as sagemaker:UpdateEndpoint, with * and ?.
+	Deny []string
+	// NoLinkedRole leaves out the role that Application Auto Scaling works under, until a first target is registered.
+	NoLinkedRole bool
 
 	// LoseTokens makes paged listings of scalable targets end early without a token, as AWS's has been seen to do: what
 	// is not on such a page is not therefore absent.
@@ -150,6 +156,7 @@ type Local struct {
 	models    map[string]*model
 	scaler    *autoscale.Scaler
 	tags      map[string]map[string]string // by ARN
+	shelves
 	minute    time.Time                    // metrics of a minute are published up to here
 	ended     bool                         // nothing is started any more
 }
@@ -181,11 +188,14 @@ func New(cfg Config) (*Local, error) {
 		ready: make(chan struct{}), kick: make(chan struct{}, 1),
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		tags: map[string]map[string]string{},
+		tags: map[string]map[string]string{}, shelves: newShelves(),
 	}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},
 		Rand: l.rngOf("autoscaling")})
+	if !cfg.NoLinkedRole {
+		l.linkRole()
+	}
 	l.routes.Store(&map[string]*route{})
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {

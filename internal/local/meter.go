@@ -107,8 +107,13 @@ func (l *Local) publish(now time.Time) {
 			v.mu.Lock()
 			live := slices.Concat(v.live, v.leaving)
 			v.mu.Unlock()
+			if v.pool != nil && len(live) > 0 {
+				v.pool.Advance(now)
+			}
 			for _, i := range live {
-				i.gauge.Advance(now)
+				if i.gauge != nil {
+					i.gauge.Advance(now)
+				}
 				if ended {
 					i.use(v.meter, now, last)
 				}

@@ -60,7 +60,7 @@ func (l *Local) create(spec Endpoint) error {
 	now := l.now()
 	cfg := &endpointConfig{EndpointConfigName: spec.Name + "-config", CreationTime: wire.At(now)}
 	cfg.EndpointConfigArn = l.arn("sagemaker", "endpoint-config/"+cfg.EndpointConfigName)
-	fc := fleet.Config{Name: spec.Name, AtOnce: true}
+	fc := fleet.Config{Name: spec.Name, AtOnce: true, Faults: l.cfg.Faults}
 	for i := range spec.Variants {
 		v := &spec.Variants[i]
 		if v.Weight == 0 {
@@ -282,22 +282,7 @@ func (l *Local) clock(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		l.mu.Lock()
-		now := l.now()
-		next := now.Truncate(concurrencyPeriod).Add(concurrencyPeriod)
-		for _, ep := range l.endpoints {
-			l.act(ep, ep.fleet.Advance(now))
-			if due, ok := ep.fleet.Next(); ok && due.Before(next) {
-				next = due
-			}
-		}
-		l.publish(now)
-		l.scaler.Advance(now)
-		if due, ok := l.scaler.Next(); ok && due.Before(next) {
-			next = due
-		}
-		l.mu.Unlock()
-		timer.Reset(next.Sub(now))
+		timer.Reset(l.tick())
 		select {
 		case <-ctx.Done():
 			return
@@ -305,6 +290,28 @@ func (l *Local) clock(ctx context.Context) {
 		case <-l.kick:
 		}
 	}
+}
+
+// tick does what is due now, and is how long it is until something is due again.
+func (l *Local) tick() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	next := now.Truncate(concurrencyPeriod).Add(concurrencyPeriod)
+	for _, ep := range l.endpoints {
+		l.act(ep, ep.fleet.Advance(now))
+	}
+	l.publish(now)
+	l.scaler.Advance(now)
+	for _, ep := range l.endpoints {
+		if due, ok := ep.fleet.Next(); ok && due.Before(next) {
+			next = due
+		}
+	}
+	if due, ok := l.scaler.Next(); ok && due.Before(next) {
+		next = due
+	}
+	return next.Sub(now)
 }
 
 func fnv64(s string) uint64 {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"loadline/internal/autoscale"
 	"loadline/internal/metric"
 )
 
@@ -32,6 +33,9 @@ type variantRoute struct {
 	rng     *rand.Rand
 	live    []*instance
 	leaving []*instance // take no more traffic, and are not gone
+	// Where the instances' mean is the one series of the concurrency (autoscale.AcrossMean), instances have no gauges.
+	pool  *metric.Gauge
+	level float64 // of pool
 }
 
 // instance is one instance's data side.
@@ -83,6 +87,9 @@ func (l *Local) newRoute(spec Endpoint) (*route, error) {
 			return nil, err
 		}
 		vr := &variantRoute{name: v.Name, routing: v.Routing, meter: m, rng: l.rngOf(spec.Name + "/" + v.Name)}
+		if l.cfg.Unknowns.Across == autoscale.AcrossMean {
+			vr.pool = metric.NewGauge(m.concurrency, concurrencyPeriod, l.now())
+		}
 		vr.weigh(v.Weight)
 		r.variants = append(r.variants, vr)
 	}
@@ -133,10 +140,29 @@ func (r *route) pick() *variantRoute {
 func (v *variantRoute) add(i *instance, now time.Time) {
 	b := i.box()
 	i.addr, i.used, i.usedAt = b.Addr(), b.Usage(), now
-	i.gauge = metric.NewGauge(v.meter.concurrency, concurrencyPeriod, now)
+	if v.pool == nil {
+		i.gauge = metric.NewGauge(v.meter.concurrency, concurrencyPeriod, now)
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.live = append(v.live, i)
+	v.relevel(now)
+}
+
+// relevel sets the pool's level to the mean over the instances. v.mu is held.
+func (v *variantRoute) relevel(now time.Time) {
+	if v.pool == nil {
+		return
+	}
+	n, total := 0, 0
+	for _, list := range [][]*instance{v.live, v.leaving} {
+		for _, i := range list {
+			n, total = n+1, total+i.inFlight
+		}
+	}
+	level := float64(total) / float64(max(n, 1))
+	v.pool.Add(now, level-v.level)
+	v.level = level
 }
 
 // remove sends it no more; what it has in flight it keeps, and that still counts.
@@ -158,7 +184,10 @@ func (v *variantRoute) forget(i *instance, now time.Time) {
 	defer v.mu.Unlock()
 	if at := slices.Index(v.leaving, i); at >= 0 {
 		v.leaving = slices.Delete(v.leaving, at, at+1)
-		i.gauge.End(now)
+		if i.gauge != nil {
+			i.gauge.End(now)
+		}
+		v.relevel(now)
 	}
 }
 
@@ -184,8 +213,11 @@ func (v *variantRoute) enter(now time.Time) (*instance, int) {
 	}
 	i := v.live[at]
 	i.inFlight++
+	v.relevel(now)
 	v.mu.Unlock()
-	i.gauge.Add(now, 1)
+	if i.gauge != nil {
+		i.gauge.Add(now, 1)
+	}
 	return i, n
 }
 
@@ -194,6 +226,9 @@ func (v *variantRoute) leave(i *instance, now time.Time) {
 	if i.inFlight--; i.inFlight == 0 && slices.Contains(v.leaving, i) {
 		close(i.idle)
 	}
+	v.relevel(now)
 	v.mu.Unlock()
-	i.gauge.Add(now, -1)
+	if i.gauge != nil {
+		i.gauge.Add(now, -1)
+	}
 }

@@ -1,0 +1,282 @@
+package local
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	aas "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
+	aastypes "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
+	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+
+	"loadline/internal/autoscale"
+	"loadline/internal/fleet"
+)
+
+// stepper is an account whose time goes on when the test says so.
+type stepper struct {
+	*world
+	offset atomic.Int64
+	start  time.Time
+}
+
+// stepping starts an account that its clock's own loop leaves alone: time stands still between steps.
+func stepping(t *testing.T, cfg Config, h http.HandlerFunc) *stepper {
+	t.Helper()
+	s := &stepper{start: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	cfg.Now = func() time.Time { return s.start.Add(time.Duration(s.offset.Load())) }
+	s.world = serving(t, cfg, h)
+	return s
+}
+
+func (s *stepper) elapsed() time.Duration { return time.Duration(s.offset.Load()) }
+
+// step lets time pass in steps of at most ten seconds.
+func (s *stepper) step(d time.Duration) {
+	for d > 0 {
+		by := min(d, 10*time.Second)
+		s.offset.Add(int64(by))
+		s.tick()
+		d -= by
+	}
+}
+
+// until steps until something is so, and is how long that took; -1 when it is not so after the longest.
+func (s *stepper) until(longest time.Duration, is func() bool) time.Duration {
+	for from := s.elapsed(); s.elapsed()-from <= longest; s.step(10 * time.Second) {
+		if is() {
+			return s.elapsed() - from
+		}
+	}
+	return -1
+}
+
+func (s *stepper) count(t *testing.T) (desired, current int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Local.mu.Lock()
+	defer s.Local.mu.Unlock()
+	v := s.endpoints[speech].fleet.Variants()[0]
+	return v.Desired, v.Current()
+}
+
+func (s *stepper) desired(t *testing.T) int { d, _ := s.count(t); return d }
+
+func (s *stepper) activities(t *testing.T, all bool) []aastypes.ScalingActivity {
+	t.Helper()
+	out, err := s.aas.DescribeScalingActivities(t.Context(), &aas.DescribeScalingActivitiesInput{ServiceNamespace: "sagemaker",
+		ResourceId: aws.String(primary), IncludeNotScaledActivities: aws.Bool(all)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.ScalingActivities
+}
+
+func (s *stepper) track(t *testing.T, name, predefined string, target float64) *aas.PutScalingPolicyOutput {
+	t.Helper()
+	out, err := s.aas.PutScalingPolicy(t.Context(), &aas.PutScalingPolicyInput{PolicyName: &name, ServiceNamespace: "sagemaker",
+		ResourceId: aws.String(primary), ScalableDimension: instanceCount, PolicyType: "TargetTrackingScaling",
+		TargetTrackingScalingPolicyConfiguration: &aastypes.TargetTrackingScalingPolicyConfiguration{TargetValue: &target,
+			ScaleInCooldown: aws.Int32(600), ScaleOutCooldown: aws.Int32(300),
+			PredefinedMetricSpecification: &aastypes.PredefinedMetricSpecification{PredefinedMetricType: aastypes.MetricType(predefined)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// holding is a container whose requests stay until the gate opens.
+type holding struct {
+	mu   sync.Mutex
+	gate chan struct{}
+}
+
+func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	gate := h.gate
+	h.mu.Unlock()
+	select {
+	case <-gate:
+	case <-r.Context().Done():
+	}
+	io.WriteString(w, "ok")
+}
+
+// TestScalesByConcurrency is the life of a fleet under target tracking on the high-resolution concurrency: the pair of
+// alarms is there by AWS's names, the alarm goes off 30 s and the publication delay after the load came, instances start
+// for real, activities tell of it, and fifteen quiet minutes later the fleet is at its minimum and the containers are gone.
+func TestScalesByConcurrency(t *testing.T) {
+	for _, across := range []autoscale.Across{autoscale.AcrossMax, autoscale.AcrossMean} {
+		h := &holding{gate: make(chan struct{})}
+		e := one(1)
+		e.Variants[0].Stages = fleet.Stages{Provision: 100 * time.Second, Settle: 10 * time.Second}
+		s := stepping(t, Config{Endpoints: []Endpoint{e}, Published: 20 * time.Second, Unknowns: autoscale.Unknowns{Across: across}}, h.ServeHTTP)
+		put := s.track(t, "concurrency", "SageMakerVariantConcurrentRequestsPerModelHighResolution", 2)
+		if len(put.Alarms) != 2 || !strings.HasPrefix(*put.Alarms[0].AlarmName, "TargetTracking-"+primary+"-AlarmHigh-") {
+			t.Fatalf("alarms: %+v", put.Alarms)
+		}
+		alarms, err := s.cw.DescribeAlarms(t.Context(), &cw.DescribeAlarmsInput{AlarmNamePrefix: aws.String("TargetTracking-endpoint/" + speech)})
+		if err != nil || len(alarms.MetricAlarms) != 2 {
+			t.Fatalf("%v: %d alarms", err, len(alarms.MetricAlarms))
+		}
+		for _, a := range alarms.MetricAlarms {
+			high := strings.Contains(*a.AlarmName, "-AlarmHigh-")
+			if a.StateValue != "INSUFFICIENT_DATA" || *a.Period != 10 || a.Statistic != "Maximum" || *a.MetricName != "ConcurrentRequestsPerModel" ||
+				high && (*a.Threshold != 2 || *a.EvaluationPeriods != 3 || a.ComparisonOperator != "GreaterThanThreshold") ||
+				!high && (*a.Threshold != 1.8 || *a.EvaluationPeriods != 90 || a.ComparisonOperator != "LessThanThreshold") ||
+				!slices.Equal(a.AlarmActions, []string{*put.PolicyARN}) || len(a.Dimensions) != 2 {
+				t.Errorf("%+v", a)
+			}
+		}
+		s.step(2 * time.Minute)
+
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(func() {
+				if _, err := s.invoke(t, "x"); err != nil {
+					t.Errorf("invoke: %v", err)
+				}
+			})
+		}
+		for s.inFlight() < 8 {
+			<-time.After(time.Millisecond)
+		}
+		took := s.until(5*time.Minute, func() bool { return s.desired(t) > 1 })
+		if took < 50*time.Second || took > 60*time.Second {
+			t.Errorf("it scaled out after %s, want 50 s", took)
+		}
+		if d := s.desired(t); d != 4 {
+			t.Errorf("8 requests at a target of 2 made %d instances", d)
+		}
+		log := s.activities(t, false)
+		if len(log) != 1 || log[0].StatusCode != "InProgress" || *log[0].Description != "Setting desired instance count to 4." ||
+			*log[0].Cause != "monitor alarm "+*put.Alarms[0].AlarmName+" in state ALARM triggered policy concurrency" {
+			t.Errorf("%+v", log)
+		}
+		close(h.gate)
+		calls.Wait()
+		quiet := s.elapsed()
+		s.step(100 * time.Second) // the containers start, and answer in real time
+		for s.Local.tick(); s.settling() > 0; s.Local.tick() {
+			<-time.After(time.Millisecond)
+		}
+		s.step(20 * time.Second)
+		if d, c := s.count(t); d != 4 || c != 4 {
+			t.Fatalf("desired %d, in service %d", d, c)
+		}
+		log = s.activities(t, false)
+		if a := log[len(log)-1]; a.StatusCode != "Successful" || *a.StatusMessage != "Successfully set desired instance count to 4. Change successfully fulfilled by sagemaker." || a.EndTime == nil {
+			t.Errorf("%+v", a)
+		}
+		s.until(40*time.Minute, func() bool { return s.desired(t) == 1 })
+		if took := s.elapsed() - quiet; took < 15*time.Minute || took > 16*time.Minute {
+			t.Errorf("it scaled in after %s", took)
+		}
+		for _, c := s.count(t); c > 1; _, c = s.count(t) {
+			<-time.After(time.Millisecond)
+		}
+		running := 0
+		s.mu.Lock()
+		for _, b := range s.boxes {
+			if !b.ended.Load() {
+				running++
+			}
+		}
+		boxes := len(s.boxes)
+		s.mu.Unlock()
+		if boxes != 4 || running != 1 {
+			t.Errorf("%d of %d containers run", running, boxes)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// inFlight is how many requests instances have.
+func (s *stepper) inFlight() int {
+	n := 0
+	for _, v := range (*s.routes.Load())[speech].variants {
+		v.mu.Lock()
+		for _, i := range v.live {
+			n += i.inFlight
+		}
+		v.mu.Unlock()
+	}
+	return n
+}
+
+// settling is how many instances have not said that they are healthy.
+func (s *stepper) settling() int {
+	s.Local.mu.Lock()
+	defer s.Local.mu.Unlock()
+	n := 0
+	for _, i := range s.endpoints[speech].fleet.Variants()[0].Instances {
+		if i.Phase == fleet.Starting || i.Phase == fleet.Provisioning {
+			n++
+		}
+	}
+	return n
+}
+
+// TestScalesByRate: a standard metric reacts within 180 s and the publication delay, and a step policy on an alarm of
+// one's own scales in.
+func TestScalesByRate(t *testing.T) {
+	s := stepping(t, Config{Endpoints: []Endpoint{one(1)}, Published: 30 * time.Second}, ok)
+	s.track(t, "rate", "SageMakerVariantInvocationsPerInstance", 10)
+	s.step(time.Minute)
+	breach := s.elapsed()
+	took := s.until(6*time.Minute, func() bool {
+		for range 5 { // in ten seconds: 30 a minute
+			if _, err := s.invoke(t, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.desired(t) > 1
+	})
+	if took < 3*time.Minute || took > 4*time.Minute {
+		t.Errorf("it scaled out %s after the breach at %s", took, breach)
+	}
+	if d := s.desired(t); d != 3 {
+		t.Errorf("30 a minute at a target of 10 made %d instances", d)
+	}
+	s.settled(t)
+	if _, err := s.aas.DeleteScalingPolicy(t.Context(), &aas.DeleteScalingPolicyInput{PolicyName: aws.String("rate"), ServiceNamespace: "sagemaker",
+		ResourceId: aws.String(primary), ScalableDimension: instanceCount}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.desired(t)
+
+	step, err := s.aas.PutScalingPolicy(t.Context(), &aas.PutScalingPolicyInput{PolicyName: aws.String("idle"), ServiceNamespace: "sagemaker",
+		ResourceId: aws.String(primary), ScalableDimension: instanceCount, PolicyType: "StepScaling",
+		StepScalingPolicyConfiguration: &aastypes.StepScalingPolicyConfiguration{AdjustmentType: "ChangeInCapacity", Cooldown: aws.Int32(60),
+			StepAdjustments: []aastypes.StepAdjustment{{MetricIntervalUpperBound: aws.Float64(0), ScalingAdjustment: aws.Int32(-1)}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.cw.PutMetricAlarm(t.Context(), &cw.PutMetricAlarmInput{AlarmName: aws.String("idle"), Namespace: aws.String("AWS/SageMaker"),
+		MetricName: aws.String("ConcurrentRequestsPerModel"), Statistic: "Maximum", Period: aws.Int32(10), EvaluationPeriods: aws.Int32(2), Threshold: aws.Float64(0),
+		ComparisonOperator: "LessThanOrEqualToThreshold", AlarmActions: []string{*step.PolicyARN},
+		Dimensions: []cwtypes.Dimension{{Name: aws.String("EndpointName"), Value: aws.String(speech)}, {Name: aws.String("VariantName"), Value: aws.String("primary")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if took := s.until(2*time.Minute, func() bool { return s.desired(t) == before-1 }); took < 0 {
+		t.Errorf("nothing scaled in: %+v", s.activities(t, true))
+	}
+	policies, err := s.aas.DescribeScalingPolicies(t.Context(), &aas.DescribeScalingPoliciesInput{ServiceNamespace: "sagemaker", PolicyNames: []string{"idle"}})
+	if err != nil || len(policies.ScalingPolicies) != 1 {
+		t.Fatalf("%v %+v", err, policies)
+	}
+	if p := policies.ScalingPolicies[0]; len(p.Alarms) != 1 || *p.Alarms[0].AlarmName != "idle" || p.PolicyType != "StepScaling" ||
+		*p.StepScalingPolicyConfiguration.StepAdjustments[0].ScalingAdjustment != -1 || *p.StepScalingPolicyConfiguration.Cooldown != 60 {
+		t.Errorf("%+v", p)
+	}
+}
