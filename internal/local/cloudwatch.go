@@ -14,7 +14,7 @@ import (
 	"loadline/internal/wire"
 )
 
-// cloudwatch is metrics, and the alarms on them (alarms.go).
+// cloudwatch is metrics, the alarms on them (alarms.go) and dashboards.
 var cloudwatch = service{"GraniteServiceVersion20100801", map[string]operation{
 	"GetMetricStatistics": op((*Local).getMetricStatistics),
 	"GetMetricData":       op((*Local).getMetricData),
@@ -28,6 +28,15 @@ var cloudwatch = service{"GraniteServiceVersion20100801", map[string]operation{
 
 	"DescribeAlarmsForMetric": op((*Local).describeAlarmsForMetric),
 	"DescribeAlarmHistory":    op((*Local).describeAlarmHistory),
+
+	"ListMetrics":         op((*Local).listMetrics),
+	"PutDashboard":        op((*Local).putDashboard),
+	"GetDashboard":        op((*Local).getDashboard),
+	"ListDashboards":      op((*Local).listDashboards),
+	"DeleteDashboards":    op((*Local).deleteDashboards),
+	"TagResource":         op((*Local).cwTag),
+	"UntagResource":       op((*Local).cwUntag),
+	"ListTagsForResource": op((*Local).cwListTags),
 }}
 
 // CloudWatch's limits.

@@ -193,14 +193,14 @@ func TestUnknownOperationIsLoggedOnce(t *testing.T) {
 	var log syncBuilder
 	w := serving(t, Config{Log: &log}, ok)
 	for range 3 {
-		_, err := w.sm.ListModels(t.Context(), &sm.ListModelsInput{})
-		wants(t, err, "UnknownOperationException", 400, "ListModels")
-		_, err = w.cw.ListMetrics(t.Context(), &cw.ListMetricsInput{})
-		wants(t, err, "UnknownOperationException", 400, "ListMetrics")
+		_, err := w.sm.ListDomains(t.Context(), &sm.ListDomainsInput{})
+		wants(t, err, "UnknownOperationException", 400, "ListDomains")
+		_, err = w.cw.ListMetricStreams(t.Context(), &cw.ListMetricStreamsInput{})
+		wants(t, err, "UnknownOperationException", 400, "ListMetricStreams")
 		_, err = w.sts.GetAccessKeyInfo(t.Context(), &sts.GetAccessKeyInfoInput{AccessKeyId: aws.String("AKIDEXAMPLEEXAMPLE")})
 		wants(t, err, "InvalidAction", 400, "GetAccessKeyInfo")
 	}
-	for _, name := range []string{"SageMaker.ListModels", "ListMetrics", "GetAccessKeyInfo"} {
+	for _, name := range []string{"SageMaker.ListDomains", "ListMetricStreams", "GetAccessKeyInfo"} {
 		if n := strings.Count(log.String(), name); n != 1 {
 			t.Errorf("%s was logged %d times", name, n)
 		}

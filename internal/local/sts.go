@@ -1,28 +1,58 @@
 package local
 
 import (
-	"encoding/xml"
+	"context"
 	"fmt"
-	"net/http"
-	"net/url"
+	"strings"
+	"time"
 
 	"loadline/internal/wire"
 )
 
-// serveSTS answers the query protocol: of STS, who is calling.
-func (l *Local) serveSTS(w http.ResponseWriter, body []byte) {
-	form, err := url.ParseQuery(string(body))
-	action := form.Get("Action")
-	w.Header().Set("Content-Type", "text/xml")
-	if err != nil || action != "GetCallerIdentity" {
-		l.missing("query " + action)
-		w.WriteHeader(wire.Refuse(wire.InvalidAction, "").Status())
-		fmt.Fprint(w, `<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>`+wire.InvalidAction+`</Code><Message>`)
-		_ = xml.EscapeText(w, fmt.Appendf(nil, "%q is no action of this local account", action))
-		fmt.Fprint(w, `</Message></Error></ErrorResponse>`)
-		return
+// The only keys that a signature is checked with.
+const (
+	accessKey = "AKIDEXAMPLE"
+	secretKey = "secret"
+)
+
+// tokens is STS: it says who is calling: always the same user, unless it has taken a role.
+var tokens = service{"AWSSecurityTokenServiceV20110615", map[string]operation{
+	"GetCallerIdentity": op((*Local).getCallerIdentity),
+	"AssumeRole":        op((*Local).assumeRole),
+}}
+
+type callerOut struct{ UserId, Account, Arn string }
+
+func (l *Local) user() string { return fmt.Sprintf("arn:aws:iam::%s:user/local", l.cfg.Account) }
+
+func (l *Local) getCallerIdentity(context.Context, *nothing) (*callerOut, error) {
+	return &callerOut{"AIDALOCAL", l.cfg.Account, l.user()}, nil
+}
+
+type assumeIn struct {
+	RoleArn, RoleSessionName *string
+	DurationSeconds          *int
+}
+
+type assumeOut struct {
+	Credentials     keys
+	AssumedRoleUser struct{ AssumedRoleId, Arn string }
+}
+
+type keys struct {
+	AccessKeyId, SecretAccessKey, SessionToken string
+	Expiration                                 wire.Stamp
+}
+
+// assumeRole hands out the keys that a signature is checked with anyway.
+func (l *Local) assumeRole(_ context.Context, in *assumeIn) (*assumeOut, error) {
+	_, role, ok := strings.Cut(deref(in.RoleArn, ""), ":role/")
+	session := deref(in.RoleSessionName, "")
+	if !ok || session == "" {
+		return nil, wire.Refuse(wire.ValidationError, "AssumeRole needs a RoleArn and a RoleSessionName.")
 	}
-	fmt.Fprintf(w, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>`+
-		`<Arn>arn:aws:iam::%[1]s:user/local</Arn><UserId>AIDALOCAL</UserId><Account>%[1]s</Account></GetCallerIdentityResult>`+
-		`<ResponseMetadata><RequestId>%[2]s</RequestId></ResponseMetadata></GetCallerIdentityResponse>`, l.cfg.Account, requestID())
+	out := &assumeOut{Credentials: keys{accessKey, secretKey, "local", wire.At(l.now().Add(time.Duration(deref(in.DurationSeconds, 3600)) * time.Second))}}
+	out.AssumedRoleUser.AssumedRoleId = "AROALOCAL:" + session
+	out.AssumedRoleUser.Arn = fmt.Sprintf("arn:aws:sts::%s:assumed-role/%s/%s", l.cfg.Account, role, session)
+	return out, nil
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/rand"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"loadline/internal/wire"
@@ -32,6 +35,24 @@ type service struct {
 	ops    map[string]operation
 }
 
+// door is how a service is reached.
+type door struct {
+	*service
+	name      string // in permissions: name:Operation
+	version   string // of the query protocol; "": it does not speak it
+	namespace string // of its XML
+}
+
+var doors = []door{
+	{&sagemaker, "sagemaker", "", ""},
+	{&autoscaling, "application-autoscaling", "", ""},
+	{&cloudwatch, "cloudwatch", "2010-08-01", "http://monitoring.amazonaws.com/doc/2010-08-01/"},
+	{&logging, "logs", "", ""},
+	{&quotas, "servicequotas", "", ""},
+	{&tokens, "sts", "2011-06-15", "https://sts.amazonaws.com/doc/2011-06-15/"},
+	{&access, "iam", "2010-05-08", "https://iam.amazonaws.com/doc/2010-05-08/"},
+}
+
 const maxControlBody = 2 << 20
 
 // ServeHTTP finds the service and the protocol of a request.
@@ -45,29 +66,45 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.serveRuntime(w, r)
 		return
 	}
-	w.Header().Set("X-Amzn-Requestid", requestID())
+	id := requestID()
+	w.Header().Set("X-Amzn-Requestid", id)
 	body, err := readControl(w, r)
-	switch rest, isCBOR := strings.CutPrefix(r.URL.Path, "/service/"+cloudwatch.target+"/operation/"); {
-	case err != nil:
+	if err != nil {
 		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.Serialization, "read the request: %v", err))
-	case isCBOR:
-		l.call(w, r, &wire.CBOR, &cloudwatch, rest, body)
-	case r.Header.Get("X-Amz-Target") != "":
-		target, name, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-		for _, s := range []*service{&sagemaker, &autoscaling} {
-			if s.target == target {
-				l.call(w, r, &wire.JSON, s, name, body)
-				return
-			}
-		}
-		l.missing(target + "." + name)
-		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.UnknownOperation, "%s.%s is not part of this local account", target, name))
-	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"):
-		l.serveSTS(w, body)
-	default:
-		l.missing(r.Method + " " + r.URL.Path)
-		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.UnknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
+		return
 	}
+	contentType := r.Header.Get("Content-Type")
+	if rest, isCBOR := strings.CutPrefix(r.URL.Path, "/service/"+cloudwatch.target+"/operation/"); isCBOR {
+		l.call(w, r, &wire.CBOR, doorOf(func(d door) bool { return d.service == &cloudwatch }), rest, body)
+		return
+	}
+	if header := r.Header.Get("X-Amz-Target"); header != "" {
+		c := &wire.JSON
+		if strings.HasPrefix(contentType, wire.QueryJSON.ContentType) {
+			c = &wire.QueryJSON
+		}
+		target, name, _ := strings.Cut(header, ".")
+		l.call(w, r, c, doorOf(func(d door) bool { return d.target == target }), name, body)
+		return
+	}
+	if strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
+		form, _ := url.ParseQuery(string(body)) // what is no form names no action
+		action, version := form.Get("Action"), form.Get("Version")
+		d := doorOf(func(d door) bool { return d.version != "" && d.version == version })
+		c := wire.Query(d.namespace, action, id)
+		l.call(w, r, &c, d, action, body)
+		return
+	}
+	l.missing(r.Method + " " + r.URL.Path)
+	l.answer(w, &wire.JSON, nil, wire.Refuse(wire.UnknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
+}
+
+// doorOf is the service that is meant; one without operations where there is none.
+func doorOf(is func(door) bool) door {
+	if i := slices.IndexFunc(doors, is); i >= 0 {
+		return doors[i]
+	}
+	return door{service: &service{}}
 }
 
 func readControl(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -87,11 +124,19 @@ func readControl(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // call runs an operation and writes its answer.
-func (l *Local) call(w http.ResponseWriter, r *http.Request, c *wire.Codec, s *service, name string, body []byte) {
-	run := s.ops[name]
+func (l *Local) call(w http.ResponseWriter, r *http.Request, c *wire.Codec, d door, name string, body []byte) {
+	run := d.ops[name]
 	if run == nil {
-		l.missing(s.target + "." + name)
-		l.answer(w, c, nil, wire.Refuse(wire.UnknownOperation, "%s.%s is not part of this local account", s.target, name))
+		code := wire.UnknownOperation
+		if c.ContentType == "text/xml" {
+			code = wire.InvalidAction
+		}
+		l.missing(cmp.Or(r.Header.Get("X-Amz-Target"), d.target+"."+name))
+		l.answer(w, c, nil, wire.Refuse(code, "%s %s is not part of this local account", d.name, name))
+		return
+	}
+	if err := l.permitted(d.name + ":" + name); err != nil {
+		l.answer(w, c, nil, err)
 		return
 	}
 	out, err := run(l, r.Context(), func(into any) error { return c.Decode(body, into) })

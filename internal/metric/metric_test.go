@@ -207,3 +207,24 @@ func TestGauge(t *testing.T) {
 		}
 	}
 }
+
+func TestKeys(t *testing.T) {
+	st := NewStore()
+	dims := []Dimension{{"a;\"=", "x"}, {"b", "ü\n=;"}}
+	for _, k := range []Key{{"N", "two", JoinDims(dims)}, {"N", "one", ""}, {"M", "none", ""}} {
+		s, err := st.Series(k, Spec{"None", time.Minute, AtOnce})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Name != "none" {
+			s.Observe(epoch, 1, 1)
+		}
+	}
+	keys := st.Keys()
+	if len(keys) != 2 || keys[0].Name != "one" || keys[1].Name != "two" {
+		t.Fatalf("keys %v", keys)
+	}
+	if got := keys[1].Dimensions(); !slices.Equal(got, dims) {
+		t.Errorf("dimensions %q, want %q", got, dims)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,26 @@ func JoinDims(dims []Dimension) string {
 		fmt.Fprintf(&b, "%q=%q;", d.Name, d.Value)
 	}
 	return b.String()
+}
+
+// Dimensions are what JoinDims joined.
+func (k Key) Dimensions() []Dimension {
+	var out []Dimension
+	next := func(rest, end string) (value, after string) {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return "", ""
+		}
+		value, _ = strconv.Unquote(quoted) // QuotedPrefix has checked it
+		return value, strings.TrimPrefix(rest[len(quoted):], end)
+	}
+	for rest := k.Dims; rest != ""; {
+		var d Dimension
+		d.Name, rest = next(rest, "=")
+		d.Value, rest = next(rest, ";")
+		out = append(out, d)
+	}
+	return out
 }
 
 // Spec is how a metric is stored.
@@ -76,6 +97,24 @@ func (st *Store) Find(k Key) *Series {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.series[k]
+}
+
+// Keys are the names of the metrics that hold data, in order.
+func (st *Store) Keys() []Key {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var out []Key
+	for k, s := range st.series {
+		s.mu.Lock()
+		if len(s.cells) > 0 {
+			out = append(out, k)
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(out, func(a, b Key) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Dims, b.Dims))
+	})
+	return out
 }
 
 // Series is one metric over time, safe for concurrent use.

@@ -25,9 +25,7 @@ var CBOR = Codec{
 	Encode: func(v any) ([]byte, error) { return cbor.Encode(toCBOR(reflect.ValueOf(v))), nil },
 	Header: func(h http.Header) { h.Set("Smithy-Protocol", "rpc-v2-cbor") },
 	Fault: func(h http.Header, f *Fault) any {
-		if q := codes[f.Code].query; q != "" {
-			h.Set("X-Amzn-Query-Error", q+";Sender")
-		}
+		oldName(h, f)
 		return map[string]any{"__type": "com.amazonaws.cloudwatch#" + f.Code, "message": f.Message}
 	},
 }

@@ -1,5 +1,5 @@
-// Package wire is how AWS's protocols put structures, errors and event streams into bytes: awsJson, RPC v2 over CBOR, and
-// the event stream of streamed replies; and which error travels under which HTTP status.
+// Package wire is how AWS's protocols put structures, errors and event streams into bytes: awsJson, RPC v2 over CBOR, the
+// query protocol, and the event stream of streamed replies; and which error travels under which HTTP status.
 //
 // It knows the forms and no operation. A structure is declared once for all protocols, with the tags of encoding/json:
 //
@@ -67,6 +67,24 @@ var JSON = Codec{
 		}
 		return m
 	},
+}
+
+// QueryJSON is awsJson1.0 of a service that spoke the query protocol before: errors carry their old names in a header.
+var QueryJSON = Codec{
+	ContentType: "application/x-amz-json-1.0",
+	Decode:      decodeJSON,
+	Encode:      json.Marshal,
+	Fault: func(h http.Header, f *Fault) any {
+		oldName(h, f)
+		return JSON.Fault(h, f)
+	},
+}
+
+// oldName puts the query protocol's name of an error into a header, where it is another.
+func oldName(h http.Header, f *Fault) {
+	if q := codes[f.Code].query; q != "" {
+		h.Set("X-Amzn-Query-Error", q+";"+(&queryFault{f}).side())
+	}
 }
 
 func decodeJSON(body []byte, into any) error {

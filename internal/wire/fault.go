@@ -6,6 +6,7 @@ import "fmt"
 type Fault struct {
 	Code, Message string
 	More          map[string]any // further members of the answer
+	HTTP          int            // status, where it is not the code's usual one; 0: it is
 }
 
 func (f *Fault) Error() string { return f.Code + ": " + f.Message }
@@ -17,7 +18,10 @@ func Refuse(code, format string, args ...any) *Fault {
 
 // Status is the HTTP status that the fault travels under.
 func (f *Fault) Status() int {
-	if k, known := codes[f.Code]; known {
+	switch k, known := codes[f.Code]; {
+	case f.HTTP != 0:
+		return f.HTTP
+	case known:
 		return k.status
 	}
 	return 500
@@ -47,6 +51,30 @@ const (
 	CloudwatchLimit     = "LimitExceededException"
 
 	InvalidAction = "InvalidAction"
+
+	CloudwatchNotFound = "ResourceNotFound"
+	InvalidFormat      = "InvalidFormatFault"
+	DashboardInvalid   = "DashboardInvalidInputError"
+	DashboardNotFound  = "DashboardNotFoundError"
+
+	NoSuchEntity     = "NoSuchEntity"
+	EntityExists     = "EntityAlreadyExists"
+	DeleteConflict   = "DeleteConflict"
+	MalformedPolicy  = "MalformedPolicyDocument"
+	InvalidInput     = "InvalidInput"
+	NoSuchResource   = "NoSuchResourceException"
+	IllegalArgument  = "IllegalArgumentException"
+	ResourceNotFound = "ResourceNotFoundException"
+	ResourceExists   = "ResourceAlreadyExistsException"
+	InvalidParameter = "InvalidParameterException"
+	ResourceInUse    = "ResourceInUse"
+
+	AccessDenied = "AccessDeniedException"
+	Throttling   = "ThrottlingException"
+	Unavailable  = "ServiceUnavailableException"
+	BadSignature = "InvalidSignatureException"
+	NoSignature  = "MissingAuthenticationTokenException"
+	UnknownKey   = "UnrecognizedClientException"
 )
 
 // codes is every code's HTTP status, and the name that CloudWatch's older protocols and its SDKs call it by, where that
@@ -77,4 +105,28 @@ var codes = map[string]struct {
 	CloudwatchLimit:     {400, "LimitExceeded"},
 
 	InvalidAction: {400, ""},
+
+	CloudwatchNotFound: {404, ""},
+	InvalidFormat:      {400, "InvalidFormat"},
+	DashboardInvalid:   {400, "InvalidParameterInput"},
+	DashboardNotFound:  {404, "ResourceNotFound"},
+
+	NoSuchEntity:     {404, ""},
+	EntityExists:     {409, ""},
+	DeleteConflict:   {409, ""},
+	MalformedPolicy:  {400, ""},
+	InvalidInput:     {400, ""},
+	NoSuchResource:   {400, ""},
+	IllegalArgument:  {400, ""},
+	ResourceNotFound: {400, ""},
+	ResourceExists:   {400, ""},
+	InvalidParameter: {400, ""},
+	ResourceInUse:    {400, ""},
+
+	AccessDenied: {403, "AccessDenied"},
+	Throttling:   {400, "Throttling"},
+	Unavailable:  {503, "ServiceUnavailable"},
+	BadSignature: {403, "SignatureDoesNotMatch"},
+	NoSignature:  {403, "MissingAuthenticationToken"},
+	UnknownKey:   {403, "InvalidClientTokenId"},
 }

@@ -1,0 +1,60 @@
+package local
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"loadline/internal/wire"
+)
+
+// denied says whether the caller may not do what the action names, such as sagemaker:UpdateEndpoint. Config.Deny has
+// patterns with * and ?, in any case.
+func (l *Local) denied(action string) bool {
+	return slices.ContainsFunc(l.cfg.Deny, func(pattern string) bool {
+		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(action))
+		return err == nil && ok
+	})
+}
+
+// mayNot refuses an action that is denied.
+func (l *Local) mayNot(action string) error {
+	if !l.denied(action) {
+		return nil
+	}
+	return wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: %s on resource: * with an explicit deny in an identity-based policy", l.user(), action)
+}
+
+// dryCalls are what Application Auto Scaling tries with the caller's permissions before it registers a target or puts a
+// policy.
+var dryCalls = map[string][]string{
+	"application-autoscaling:RegisterScalableTarget": {"sagemaker:DescribeEndpoint", "sagemaker:DescribeEndpointConfig",
+		"sagemaker:UpdateEndpointWeightsAndCapacities", "cloudwatch:PutMetricAlarm", "cloudwatch:DescribeAlarms", "cloudwatch:DeleteAlarms"},
+	"application-autoscaling:PutScalingPolicy": {"cloudwatch:PutMetricAlarm", "cloudwatch:DescribeAlarms", "cloudwatch:DeleteAlarms"},
+}
+
+// permitted refuses a call of a service that is denied, or that needs others which are.
+func (l *Local) permitted(action string) error {
+	if err := l.mayNot(action); err != nil {
+		return err
+	}
+	var missing []string
+	for _, need := range dryCalls[action] {
+		if l.denied(need) {
+			missing = append(missing, need)
+		}
+	}
+	registers := action == "application-autoscaling:RegisterScalableTarget"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if registers && l.identities.roles[linkedRole] == nil && l.denied("iam:CreateServiceLinkedRole") {
+		missing = append(missing, "iam:CreateServiceLinkedRole")
+	}
+	if missing != nil {
+		return wire.Refuse(wire.ValidationException, "Unable to assume or create the needed permissions: the caller is not authorized to perform: %s", strings.Join(missing, ", "))
+	}
+	if registers {
+		l.linkRole()
+	}
+	return nil
+}

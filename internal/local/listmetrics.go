@@ -1,0 +1,53 @@
+package local
+
+import (
+	"context"
+	"slices"
+
+	"loadline/internal/metric"
+	"loadline/internal/wire"
+)
+
+const mostListedMetrics = 500 // of one page
+
+type listMetricsIn struct {
+	Namespace, MetricName, NextToken, RecentlyActive *string
+	Dimensions                                       []struct{ Name, Value *string }
+}
+
+type listMetricsOut struct {
+	Metrics   []listedMetric
+	NextToken string `json:",omitempty"`
+}
+
+type listedMetric struct {
+	Namespace, MetricName string
+	Dimensions            []dimension
+}
+
+// listMetrics lists what has data: a metric that is only named is not there, as in CloudWatch.
+func (l *Local) listMetrics(_ context.Context, in *listMetricsIn) (*listMetricsOut, error) {
+	all := []listedMetric{}
+	for _, k := range l.metrics.Keys() {
+		if deref(in.Namespace, k.Namespace) != k.Namespace || deref(in.MetricName, k.Name) != k.Name {
+			continue
+		}
+		dims := k.Dimensions()
+		whole := true
+		for _, want := range in.Dimensions {
+			whole = whole && slices.ContainsFunc(dims, func(d metric.Dimension) bool {
+				return d.Name == deref(want.Name, "") && deref(want.Value, d.Value) == d.Value
+			})
+		}
+		if !whole {
+			continue
+		}
+		m := listedMetric{k.Namespace, k.Name, []dimension{}}
+		for _, d := range dims {
+			m.Dimensions = append(m.Dimensions, dimension(d))
+		}
+		all = append(all, m)
+	}
+	page, next, err := paged(all, nil, in.NextToken, mostListedMetrics, mostListedMetrics, wire.CloudwatchNextToken)
+	return &listMetricsOut{page, next}, err
+}

@@ -1,0 +1,525 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"loadline/internal/wire"
+)
+
+// logging is CloudWatch Logs: what the containers print, and what is put here.
+var logging = service{"Logs_20140328", map[string]operation{
+	"CreateLogGroup":        op((*Local).createLogGroup),
+	"DeleteLogGroup":        op((*Local).deleteLogGroup),
+	"DescribeLogGroups":     op((*Local).describeLogGroups),
+	"PutRetentionPolicy":    op((*Local).putRetention),
+	"DeleteRetentionPolicy": op((*Local).deleteRetention),
+	"CreateLogStream":       op((*Local).createLogStream),
+	"DeleteLogStream":       op((*Local).deleteLogStream),
+	"DescribeLogStreams":    op((*Local).describeLogStreams),
+	"PutLogEvents":          op((*Local).putLogEvents),
+	"GetLogEvents":          op((*Local).getLogEvents),
+	"FilterLogEvents":       op((*Local).filterLogEvents),
+	"TagResource":           op((*Local).tagLog),
+	"UntagResource":         op((*Local).untagLog),
+	"ListTagsForResource":   op((*Local).listLogTags),
+}}
+
+// Logs' limits.
+const (
+	mostPutEvents = 10_000
+	mostGetEvents = 10_000
+	mostLogPage   = 50
+)
+
+var (
+	groupForm  = regexp.MustCompile(`^[.\-_/#A-Za-z0-9]{1,512}$`)
+	streamForm = regexp.MustCompile(`^[^:*]{1,512}$`)
+)
+
+func logFault(format string, args ...any) error {
+	return wire.Refuse(wire.InvalidParameter, format, args...)
+}
+
+// groupName is a group's name, which an ARN may give too.
+func groupName(name, identifier *string) (string, error) {
+	n := deref(name, deref(identifier, ""))
+	if _, after, ok := strings.Cut(n, ":log-group:"); ok {
+		n = strings.TrimSuffix(after, ":*")
+	}
+	if !groupForm.MatchString(n) {
+		return "", logFault("1 validation error detected: Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", n)
+	}
+	return n, nil
+}
+
+// found runs f on a group that exists, under the log's lock.
+func (l *Local) found(name, identifier *string, f func(*logGroup) error) error {
+	n, err := groupName(name, identifier)
+	if err != nil {
+		return err
+	}
+	l.logbook.mu.Lock()
+	defer l.logbook.mu.Unlock()
+	g := l.logbook.groups[n]
+	if g == nil {
+		return wire.Refuse(wire.ResourceNotFound, "The specified log group does not exist.")
+	}
+	return f(g)
+}
+
+func (g *logGroup) named(stream *string) (*logStream, error) {
+	if s := g.streams[deref(stream, "")]; s != nil {
+		return s, nil
+	}
+	return nil, wire.Refuse(wire.ResourceNotFound, "The specified log stream does not exist.")
+}
+
+type createGroupIn struct {
+	LogGroupName *string           `json:"logGroupName"`
+	Tags         map[string]string `json:"tags"`
+}
+
+func (l *Local) createLogGroup(_ context.Context, in *createGroupIn) (*nothing, error) {
+	name, err := groupName(in.LogGroupName, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.logbook.mu.Lock()
+	defer l.logbook.mu.Unlock()
+	if l.logbook.groups[name] != nil {
+		return nil, wire.Refuse(wire.ResourceExists, "The specified log group already exists")
+	}
+	maps.Copy(l.logbook.group(name, l.now()).tags, in.Tags)
+	return &nothing{}, nil
+}
+
+type groupIn struct {
+	LogGroupName    *string `json:"logGroupName"`
+	LogStreamName   *string `json:"logStreamName"`
+	RetentionInDays *int    `json:"retentionInDays"`
+}
+
+func (l *Local) deleteLogGroup(_ context.Context, in *groupIn) (*nothing, error) {
+	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+		delete(l.logbook.groups, g.name)
+		return nil
+	})
+}
+
+var retentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+
+func (l *Local) putRetention(_ context.Context, in *groupIn) (*nothing, error) {
+	days := deref(in.RetentionInDays, 0)
+	if !slices.Contains(retentions, days) {
+		return nil, logFault("1 validation error detected: Value '%d' at 'retentionInDays' failed to satisfy constraint: Member must satisfy enum value set: %v", days, retentions)
+	}
+	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+		g.retention = days
+		return nil
+	})
+}
+
+func (l *Local) deleteRetention(_ context.Context, in *groupIn) (*nothing, error) {
+	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+		g.retention = 0
+		return nil
+	})
+}
+
+type describeGroupsIn struct {
+	Prefix  *string `json:"logGroupNamePrefix"`
+	Pattern *string `json:"logGroupNamePattern"`
+	Next    *string `json:"nextToken"`
+	Limit   *int    `json:"limit"`
+}
+
+type describeGroupsOut struct {
+	LogGroups []groupOut `json:"logGroups"`
+	Next      string     `json:"nextToken,omitempty"`
+}
+
+type groupOut struct {
+	Name      string `json:"logGroupName"`
+	Created   int64  `json:"creationTime"`
+	Retention int    `json:"retentionInDays,omitempty"`
+	Filters   int    `json:"metricFilterCount"`
+	ARN       string `json:"arn"`
+	Bytes     int    `json:"storedBytes"`
+	Class     string `json:"logGroupClass"`
+	GroupARN  string `json:"logGroupArn"`
+}
+
+func (l *Local) groupARN(name string) string { return l.arn("logs", "log-group:"+name) }
+
+func (l *Local) describeLogGroups(_ context.Context, in *describeGroupsIn) (*describeGroupsOut, error) {
+	l.logbook.mu.Lock()
+	defer l.logbook.mu.Unlock()
+	var all []groupOut
+	for _, name := range slices.Sorted(maps.Keys(l.logbook.groups)) {
+		g := l.logbook.groups[name]
+		if !strings.HasPrefix(name, deref(in.Prefix, "")) || !strings.Contains(name, deref(in.Pattern, "")) {
+			continue
+		}
+		arn, bytes := l.groupARN(name), 0
+		for _, s := range g.streams {
+			bytes += s.bytes
+		}
+		all = append(all, groupOut{name, g.created.UnixMilli(), g.retention, 0, arn + ":*", bytes, "STANDARD", arn})
+	}
+	page, next, err := paged(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
+	return &describeGroupsOut{append([]groupOut{}, page...), next}, err
+}
+
+func (l *Local) createLogStream(_ context.Context, in *groupIn) (*nothing, error) {
+	name := deref(in.LogStreamName, "")
+	if !streamForm.MatchString(name) {
+		return nil, logFault("1 validation error detected: Value '%s' at 'logStreamName' failed to satisfy constraint: Member must satisfy regular expression pattern: [^:*]*", name)
+	}
+	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+		if g.streams[name] != nil {
+			return wire.Refuse(wire.ResourceExists, "The specified log stream already exists")
+		}
+		g.stream(name, l.now())
+		return nil
+	})
+}
+
+func (l *Local) deleteLogStream(_ context.Context, in *groupIn) (*nothing, error) {
+	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+		s, err := g.named(in.LogStreamName)
+		if err != nil {
+			return err
+		}
+		delete(g.streams, s.name)
+		return nil
+	})
+}
+
+type describeStreamsIn struct {
+	Group      *string `json:"logGroupName"`
+	Identifier *string `json:"logGroupIdentifier"`
+	Prefix     *string `json:"logStreamNamePrefix"`
+	OrderBy    *string `json:"orderBy"`
+	Descending *bool   `json:"descending"`
+	Next       *string `json:"nextToken"`
+	Limit      *int    `json:"limit"`
+}
+
+type describeStreamsOut struct {
+	Streams []streamOut `json:"logStreams"`
+	Next    string      `json:"nextToken,omitempty"`
+}
+
+type streamOut struct {
+	Name     string `json:"logStreamName"`
+	Created  int64  `json:"creationTime"`
+	First    *int64 `json:"firstEventTimestamp,omitempty"`
+	Last     *int64 `json:"lastEventTimestamp,omitempty"`
+	Ingested *int64 `json:"lastIngestionTime,omitempty"`
+	Token    string `json:"uploadSequenceToken"`
+	ARN      string `json:"arn"`
+	Bytes    int    `json:"storedBytes"`
+}
+
+func (l *Local) describeLogStreams(_ context.Context, in *describeStreamsIn) (*describeStreamsOut, error) {
+	out := &describeStreamsOut{}
+	order := deref(in.OrderBy, "LogStreamName")
+	if order == "LastEventTime" && in.Prefix != nil {
+		return nil, logFault("Cannot order by LastEventTime with a logStreamNamePrefix.")
+	}
+	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
+		streams := slices.SortedFunc(maps.Values(g.streams), func(a, b *logStream) int {
+			c := strings.Compare(a.name, b.name)
+			if order == "LastEventTime" {
+				c = cmp.Or(a.last().Compare(b.last()), c)
+			}
+			if deref(in.Descending, false) {
+				return -c
+			}
+			return c
+		})
+		var all []streamOut
+		for _, s := range streams {
+			if !strings.HasPrefix(s.name, deref(in.Prefix, "")) {
+				continue
+			}
+			o := streamOut{Name: s.name, Created: s.created.UnixMilli(), Token: fmt.Sprintf("%056d", s.dropped+len(s.events)),
+				ARN: l.groupARN(g.name) + ":log-stream:" + s.name, Bytes: s.bytes}
+			if len(s.events) > 0 {
+				first, last, ingested := s.events[0].at.UnixMilli(), s.last().UnixMilli(), s.ingested.UnixMilli()
+				o.First, o.Last, o.Ingested = &first, &last, &ingested
+			}
+			all = append(all, o)
+		}
+		page, next, err := paged(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
+		out.Streams, out.Next = append([]streamOut{}, page...), next
+		return err
+	})
+}
+
+func (s *logStream) last() time.Time {
+	if len(s.events) == 0 {
+		return time.Time{}
+	}
+	return s.events[len(s.events)-1].at
+}
+
+type putEventsIn struct {
+	Group  *string `json:"logGroupName"`
+	Stream *string `json:"logStreamName"`
+	Events []struct {
+		At   *int64  `json:"timestamp"`
+		Text *string `json:"message"`
+	} `json:"logEvents"`
+}
+
+type putEventsOut struct {
+	Next     string          `json:"nextSequenceToken"`
+	Rejected *rejectedEvents `json:"rejectedLogEventsInfo,omitempty"`
+}
+
+type rejectedEvents struct {
+	New *int `json:"tooNewLogEventStartIndex,omitempty"`
+	Old *int `json:"tooOldLogEventEndIndex,omitempty"`
+}
+
+// putLogEvents stores events, those too old or too new left out; EMF lines among them become metrics.
+func (l *Local) putLogEvents(_ context.Context, in *putEventsIn) (*putEventsOut, error) {
+	if len(in.Events) == 0 || len(in.Events) > mostPutEvents {
+		return nil, logFault("1 validation error detected: Value at 'logEvents' failed to satisfy constraint: Member must have length between 1 and %d", mostPutEvents)
+	}
+	now := l.now()
+	var good []logEvent
+	rejected := &rejectedEvents{}
+	for i, e := range in.Events {
+		if e.At == nil || e.Text == nil || *e.Text == "" {
+			return nil, logFault("1 validation error detected: Value null at 'logEvents.%d.member' failed to satisfy constraint: timestamp and message must not be null", i+1)
+		}
+		at := time.UnixMilli(*e.At)
+		if i > 0 && *e.At < *in.Events[i-1].At {
+			return nil, logFault("Log events in a single PutLogEvents request must be in chronological order.")
+		}
+		switch {
+		case at.After(now.Add(furthestPut)):
+			if rejected.New == nil {
+				rejected.New = &i
+			}
+		case at.Before(now.Add(-oldestPut)):
+			end := i + 1
+			rejected.Old = &end
+		default:
+			good = append(good, logEvent{at: at, text: *e.Text})
+		}
+	}
+	out := &putEventsOut{}
+	err := l.found(in.Group, nil, func(g *logGroup) error {
+		s, err := g.named(in.Stream)
+		if err != nil {
+			return err
+		}
+		s.put(now, good...)
+		out.Next = fmt.Sprintf("%056d", s.dropped+len(s.events))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range good {
+		l.observe(e.text, now)
+	}
+	if rejected.New != nil || rejected.Old != nil {
+		out.Rejected = rejected
+	}
+	return out, nil
+}
+
+type getEventsIn struct {
+	Group      *string `json:"logGroupName"`
+	Identifier *string `json:"logGroupIdentifier"`
+	Stream     *string `json:"logStreamName"`
+	Start      *int64  `json:"startTime"`
+	End        *int64  `json:"endTime"`
+	Next       *string `json:"nextToken"`
+	Limit      *int    `json:"limit"`
+	FromHead   *bool   `json:"startFromHead"`
+}
+
+type getEventsOut struct {
+	Events   []eventOut `json:"events"`
+	Forward  string     `json:"nextForwardToken"`
+	Backward string     `json:"nextBackwardToken"`
+}
+
+type eventOut struct {
+	At       int64  `json:"timestamp"`
+	Text     string `json:"message"`
+	Ingested int64  `json:"ingestionTime"`
+}
+
+// within says whether an event lies in [start, end), in milliseconds.
+func (e *logEvent) within(start, end *int64) bool {
+	at := e.at.UnixMilli()
+	return (start == nil || at >= *start) && (end == nil || at < *end)
+}
+
+// getLogEvents is a page of a stream. A token is f/ or b/ and the number of an event since the stream's beginning: what
+// comes from it on, or what comes before it. The forward token of the last page leads to itself, as AWS's does.
+func (l *Local) getLogEvents(_ context.Context, in *getEventsIn) (*getEventsOut, error) {
+	limit := deref(in.Limit, mostGetEvents)
+	if limit < 1 || limit > mostGetEvents {
+		return nil, logFault("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and %d", limit, mostGetEvents)
+	}
+	out := &getEventsOut{Events: []eventOut{}}
+	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
+		s, err := g.named(in.Stream)
+		if err != nil {
+			return err
+		}
+		from, back := 0, !deref(in.FromHead, false)
+		if back {
+			from = len(s.events)
+		}
+		if in.Next != nil {
+			way, number, ok := strings.Cut(*in.Next, "/")
+			n, err := strconv.Atoi(number)
+			if !ok || err != nil || way != "f" && way != "b" || n < 0 {
+				return logFault("The specified nextToken is invalid.")
+			}
+			from, back = min(max(n-s.dropped, 0), len(s.events)), way == "b"
+		}
+		first, last := from, from // the page, among all the stream's events
+		for i := from; !back && i < len(s.events) && len(out.Events) < limit; i++ {
+			if last = i + 1; s.events[i].within(in.Start, in.End) {
+				out.Events = append(out.Events, s.events[i].out())
+			}
+		}
+		for i := from - 1; back && i >= 0 && len(out.Events) < limit; i-- {
+			if first = i; s.events[i].within(in.Start, in.End) {
+				out.Events = append(out.Events, s.events[i].out())
+			}
+		}
+		if back {
+			slices.Reverse(out.Events)
+		}
+		out.Forward, out.Backward = fmt.Sprintf("f/%d", s.dropped+last), fmt.Sprintf("b/%d", s.dropped+first)
+		return nil
+	})
+}
+
+func (e *logEvent) out() eventOut { return eventOut{e.at.UnixMilli(), e.text, e.ingested.UnixMilli()} }
+
+type filterIn struct {
+	Group      *string  `json:"logGroupName"`
+	Identifier *string  `json:"logGroupIdentifier"`
+	Streams    []string `json:"logStreamNames"`
+	Prefix     *string  `json:"logStreamNamePrefix"`
+	Start      *int64   `json:"startTime"`
+	End        *int64   `json:"endTime"`
+	Pattern    *string  `json:"filterPattern"`
+	Next       *string  `json:"nextToken"`
+	Limit      *int     `json:"limit"`
+}
+
+type filterOut struct {
+	Events   []filteredOut `json:"events"`
+	Searched []nothing     `json:"searchedLogStreams"`
+	Next     string        `json:"nextToken,omitempty"`
+}
+
+type filteredOut struct {
+	Stream   string `json:"logStreamName"`
+	At       int64  `json:"timestamp"`
+	Text     string `json:"message"`
+	Ingested int64  `json:"ingestionTime"`
+	ID       string `json:"eventId"`
+}
+
+// filterLogEvents knows patterns of words, each of which an event must have; "-word" must not be there.
+func (l *Local) filterLogEvents(_ context.Context, in *filterIn) (*filterOut, error) {
+	pattern := strings.TrimSpace(deref(in.Pattern, ""))
+	if strings.HasPrefix(pattern, "{") || strings.HasPrefix(pattern, "[") || strings.HasPrefix(pattern, "%") {
+		return nil, logFault("Invalid filter pattern %q: words and quoted phrases are part of this local account.", pattern)
+	}
+	want := words(pattern)
+	out := &filterOut{Searched: []nothing{}}
+	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
+		var all []filteredOut
+		for _, name := range slices.Sorted(maps.Keys(g.streams)) {
+			if len(in.Streams) > 0 && !slices.Contains(in.Streams, name) || !strings.HasPrefix(name, deref(in.Prefix, "")) {
+				continue
+			}
+			s := g.streams[name]
+			for i := range s.events {
+				if e := &s.events[i]; e.within(in.Start, in.End) && matches(e.text, want) {
+					all = append(all, filteredOut{name, e.at.UnixMilli(), e.text, e.ingested.UnixMilli(), fmt.Sprintf("%020d%036d", fnv64(name), s.dropped+i)})
+				}
+			}
+		}
+		slices.SortStableFunc(all, func(a, b filteredOut) int { return cmp.Compare(a.At, b.At) })
+		page, next, err := paged(all, in.Limit, in.Next, mostGetEvents, mostGetEvents, wire.InvalidParameter)
+		out.Events, out.Next = append([]filteredOut{}, page...), next
+		return err
+	})
+}
+
+var wordForm = regexp.MustCompile(`-?"[^"]*"|\S+`)
+
+func words(pattern string) []string {
+	found := wordForm.FindAllString(pattern, -1)
+	for i, w := range found {
+		found[i] = strings.ReplaceAll(w, `"`, "")
+	}
+	return found
+}
+
+func matches(text string, want []string) bool {
+	for _, w := range want {
+		w, not := strings.CutPrefix(w, "-")
+		if strings.Contains(text, w) == not {
+			return false
+		}
+	}
+	return true
+}
+
+type logTagsIn struct {
+	ARN  *string           `json:"resourceArn"`
+	Tags map[string]string `json:"tags"`
+	Keys []string          `json:"tagKeys"`
+}
+
+type logTagsOut struct {
+	Tags map[string]string `json:"tags"`
+}
+
+func (l *Local) tagLog(_ context.Context, in *logTagsIn) (*nothing, error) {
+	return &nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
+		maps.Copy(g.tags, in.Tags)
+		return nil
+	})
+}
+
+func (l *Local) untagLog(_ context.Context, in *logTagsIn) (*nothing, error) {
+	return &nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
+		for _, k := range in.Keys {
+			delete(g.tags, k)
+		}
+		return nil
+	})
+}
+
+func (l *Local) listLogTags(_ context.Context, in *logTagsIn) (*logTagsOut, error) {
+	out := &logTagsOut{}
+	return out, l.found(in.ARN, nil, func(g *logGroup) error {
+		out.Tags = maps.Clone(g.tags)
+		return nil
+	})
+}

@@ -1,0 +1,101 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"loadline/internal/wire"
+)
+
+// quotas is Service Quotas: how many instances of each type the account may have behind its endpoints.
+var quotas = service{"ServiceQuotasV20190624", map[string]operation{
+	"ListServiceQuotas":           op((*Local).listQuotas),
+	"ListAWSDefaultServiceQuotas": op((*Local).listQuotas),
+	"GetServiceQuota":             op((*Local).getQuota),
+	"GetAWSDefaultServiceQuota":   op((*Local).getQuota),
+	"ListServices":                op((*Local).listServices),
+}}
+
+// quotaCodes are the codes of "TYPE for endpoint usage".
+var quotaCodes = map[string]string{
+	"ml.g5.xlarge": "L-1928E07B", "ml.g5.2xlarge": "L-9614C779", "ml.g5.4xlarge": "L-C1B9A48D",
+	"ml.g6.xlarge": "L-D0B4F2B4", "ml.c5.xlarge": "L-3D9B5E94", "ml.m5.xlarge": "L-2F737F8D",
+}
+
+type quotaIn struct {
+	ServiceCode, QuotaCode, NextToken *string
+	MaxResults                        *int
+}
+
+type quotaOut struct{ Quota quota }
+
+type quota struct {
+	ServiceCode, ServiceName, QuotaArn, QuotaCode, QuotaName string
+	Value                                                    float64
+	Unit                                                     string
+	Adjustable, GlobalQuota                                  bool
+	QuotaAppliedAtLevel                                      string
+}
+
+func (l *Local) allQuotas() []quota {
+	l.mu.Lock()
+	types := maps.Clone(quotaCodes)
+	for _, ep := range l.endpoints {
+		for _, v := range ep.spec.Variants {
+			if types[v.InstanceType] == "" {
+				types[v.InstanceType] = fmt.Sprintf("L-%08X", uint32(fnv64(v.InstanceType)))
+			}
+		}
+	}
+	l.mu.Unlock()
+	out := []quota{}
+	for _, t := range slices.Sorted(maps.Keys(types)) {
+		out = append(out, quota{"sagemaker", "Amazon SageMaker", l.arn("servicequotas", "sagemaker/"+types[t]), types[t],
+			t + " for endpoint usage", float64(l.cfg.Quota), "None", true, false, "ACCOUNT"})
+	}
+	return out
+}
+
+func (l *Local) inQuotas(code *string) error {
+	if deref(code, "") != "sagemaker" {
+		return wire.Refuse(wire.NoSuchResource, "Service %q is not part of this local account: sagemaker is.", deref(code, ""))
+	}
+	return nil
+}
+
+type listQuotasOut struct {
+	Quotas    []quota
+	NextToken string `json:",omitempty"`
+}
+
+func (l *Local) listQuotas(_ context.Context, in *quotaIn) (*listQuotasOut, error) {
+	if err := l.inQuotas(in.ServiceCode); err != nil {
+		return nil, err
+	}
+	page, next, err := paged(l.allQuotas(), in.MaxResults, in.NextToken, 100, 100, wire.IllegalArgument)
+	return &listQuotasOut{page, next}, err
+}
+
+func (l *Local) getQuota(_ context.Context, in *quotaIn) (*quotaOut, error) {
+	if err := l.inQuotas(in.ServiceCode); err != nil {
+		return nil, err
+	}
+	for _, q := range l.allQuotas() {
+		if q.QuotaCode == deref(in.QuotaCode, "") {
+			return &quotaOut{q}, nil
+		}
+	}
+	return nil, wire.Refuse(wire.NoSuchResource, "The request failed because the specified quota %q does not exist.", deref(in.QuotaCode, ""))
+}
+
+type servicesOut struct {
+	Services []serviceInfo
+}
+
+type serviceInfo struct{ ServiceCode, ServiceName string }
+
+func (l *Local) listServices(context.Context, *nothing) (*servicesOut, error) {
+	return &servicesOut{[]serviceInfo{{"sagemaker", "Amazon SageMaker"}}}, nil
+}
