@@ -157,8 +157,8 @@ type Local struct {
 	scaler    *autoscale.Scaler
 	tags      map[string]map[string]string // by ARN
 	shelves
-	minute    time.Time                    // metrics of a minute are published up to here
-	ended     bool                         // nothing is started any more
+	minute time.Time // metrics of a minute are published up to here
+	ended  bool      // nothing is started any more
 }
 
 // New listens, and starts nothing: Run does. It refuses an address that is not loopback.
