@@ -129,6 +129,7 @@ type Request struct {
 	Outcome Outcome `json:"outcome"`
 	Cause   string  `json:"cause,omitempty"` // why, for any outcome but OK
 	Reused  bool    `json:"reused_conn"`
+	Server  string  `json:"server,omitempty"` // the instance that answered, where it names itself
 }
 
 // TextID names a text of a corpus without repeating it.

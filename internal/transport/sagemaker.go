@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
@@ -200,6 +201,7 @@ func (s sender) Do(req *http.Request) (*http.Response, error) {
 	case <-req.Context().Done():
 	}
 	if cl.whole && resp.StatusCode/100 == 2 {
+		cl.named(resp.Header.Get("X-Amzn-Sagemaker-Custom-Attributes"))
 		cl.recv = newReceiver(cl.load, cl.ex.rec, cl.payload, resp.Header.Get("Content-Type"))
 		resp.Body = &metered{resp.Body, cl}
 	}
@@ -248,8 +250,16 @@ func (streamTaker) HandleDeserialize(ctx context.Context, in middleware.Deserial
 	}
 	cl := ctx.Value(callKey{}).(*call)
 	cl.stream = out.RawResponse.(*smithyhttp.Response).Body
+	cl.named(aws.ToString(result.CustomAttributes))
 	cl.recv = newReceiver(cl.load, cl.ex.rec, cl.payload, aws.ToString(result.ContentType))
 	return out, md, nil
+}
+
+// named takes the instance's name from a reply's custom attributes, where it gives one: "instance=i-0abc".
+func (cl *call) named(attributes string) {
+	if name, ok := strings.CutPrefix(attributes, "instance="); ok {
+		cl.ex.rec.Server = clean(name)
+	}
 }
 
 // events takes the parts of a response stream to its end. A part is stamped with the raw read that completed it.
