@@ -70,6 +70,12 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.Float64Var(&f.sloMS, "slo-ms", 0, "objective in milliseconds; the ladder must have been judged by it (also --ttfab-slo-ms)")
 	fl.IntVar(&f.scenario.MinFloor, "min-floor", 1, "fewest instances that the plan may go down to")
 	fl.StringVar(&f.scenario.Rule, "rule", capacity.RuleFlow, "rule whose policies the plan holds: flow or slots")
+	fl.StringVar(&f.scenario.Routing, "routing", capacity.RouteRandom, "how requests are spread: random, or lor (least outstanding requests, were it to balance)")
+	fl.Float64Var(&f.scenario.Epsilon, "epsilon", capacity.Epsilon, "probability, that an instance refuses a request during a surge, to allow")
+	fl.IntVar(&f.scenario.Spare, "spare", 0, "instances that may be lost at the peak, the others carrying on")
+	fl.IntVar(&f.scenario.Quota, "quota", 0, "instances of this type that the account may run (default: the registry's)")
+	fl.Float64Var(&f.scenario.CharsMean, "chars-mean", 0, "mean characters of production's texts, where they differ from the corpus")
+	fl.BoolVar(&f.scenario.MultiModel, "multi-model", false, "instances serve several models and may load one anew: longer cooldowns, a higher min")
 	fl.Var(durationFlag{&f.ceiling}, "ceiling", "longest that the platform lets one invocation take (also --ceiling-s)")
 	fl.BoolVar(&f.allowMismatch, "allow-config-mismatch", false, "pair files of different configurations, with a recorded warning")
 	fl.StringArrayVar(&f.scenario.Accept, "accept", nil, "take on the stop of a finding, as a recorded warning (repeatable)")
@@ -117,6 +123,11 @@ func (f *planFlags) misused(set func(string) bool) error {
 	add(set("peak-rps") && set("peak-streams"), "--peak-rps and --peak-streams exclude each other")
 	add(set("trough-rps") && set("trough-streams"), "--trough-rps and --trough-streams exclude each other")
 	add(s.MinFloor < 1, "--min-floor %d: an endpoint keeps at least 1 instance", s.MinFloor)
+	add(s.Routing != capacity.RouteRandom && s.Routing != capacity.RouteLOR, "--routing %q: random or lor", s.Routing)
+	add(!(s.Epsilon > 0 && s.Epsilon < 1), "--epsilon %g: a probability between 0 and 1", s.Epsilon)
+	add(s.Spare < 0, "--spare %d: 0 or more instances", s.Spare)
+	add(set("quota") && s.Quota < 1, "--quota %d: at least 1 instance", s.Quota)
+	add(set("chars-mean") && !(s.CharsMean > 0 && s.CharsMean < 1e6), "--chars-mean %g: it must be above 0", s.CharsMean)
 	add(f.ceiling <= 0, "--ceiling %s: it must be above 0", f.ceiling)
 	add(s.Rule != capacity.RuleFlow && s.Rule != capacity.RuleSlots, "--rule %q: flow or slots", s.Rule)
 	add(f.emit != "" && !slices.Contains(plan.Formats, f.emit), "--emit %q: one of %s", f.emit, strings.Join(plan.Formats, ", "))
@@ -211,6 +222,9 @@ func planModel(in *plan.Input, f planFlags, set func(string) bool) (*registry.Fi
 		return nil, nil
 	}
 	in.Model = plan.Model{Endpoint: m.Endpoint, Variant: m.Variant}
+	if m.Quota != nil && !set("quota") && m.InstanceType == in.QMax.Fingerprint.InstanceType {
+		in.Scenario.Quota = *m.Quota
+	}
 	// A price is that of an instance type: the registry's holds for the ladder only where they agree.
 	same := m.InstanceType == in.QMax.Fingerprint.InstanceType
 	if same {

@@ -80,16 +80,30 @@ const (
 type Rule struct {
 	Defined bool   `json:"defined"`
 	Reason  string `json:"reason,omitempty"` // why it is not defined
-	Form    string `json:"form,omitempty"`   // what this form of the rule leaves out
 
-	CScaleMax      *float64 `json:"c_scale_max"`
-	CScaleMin      *float64 `json:"c_scale_min"`
-	CWRatio        *float64 `json:"cw_units_ratio"`       // CloudWatch's figure over the client's, at the rung nearest c_scale_max
-	ScalingTarget  *float64 `json:"scaling_target_value"` // in units of the policy's metric
-	ScaleIn        *float64 `json:"scale_in_threshold"`   // likewise
-	Rho            *float64 `json:"rho"`                  // share of mu_rps that one instance may carry
-	LambdaStar     *float64 `json:"lambda_rps"`           // rho × mu_rps
-	Binding        string   `json:"binding_bound,omitempty"`
+	CScaleMax         *float64 `json:"c_scale_max"`
+	CScaleMin         *float64 `json:"c_scale_min"`
+	CWRatio           *float64 `json:"cw_units_ratio"`       // CloudWatch's figure over the client's, at the rung nearest c_scale_max
+	ScalingTarget     *float64 `json:"scaling_target_value"` // in units of the policy's metric
+	ScaleIn           *float64 `json:"scale_in_threshold"`   // likewise
+	Rho               *float64 `json:"rho"`                  // share of mu_rps that one instance may carry
+	LambdaStar        *float64 `json:"lambda_rps"`           // rho × mu_rps
+	Binding           string   `json:"binding_bound,omitempty"`
+	Bounds            []Bound  `json:"bounds,omitempty"`
+	Epsilon           *float64 `json:"epsilon,omitempty"` // flow: chance of a refusal within T of a surge
+	Routing           string   `json:"routing,omitempty"`
+	Stages            int      `json:"erlang_stages,omitempty"`
+	StagesSource      string   `json:"erlang_stages_source,omitempty"`
+	Signal            string   `json:"signal,omitempty"`     // flow: rate or concurrency
+	SignalWhy         string   `json:"signal_why,omitempty"` // why not the rate
+	Held              *float64 `json:"held_at_lambda,omitempty"`
+	Threshold         *float64 `json:"concurrency_threshold,omitempty"`          // beside a rate: Maximum over 10 s that scales out
+	ThresholdMeasured bool     `json:"concurrency_threshold_measured,omitempty"` // corrected by an open-loop measurement
+	FastLag           *Lag     `json:"fast_lag,omitempty"`                       // T of the 10 s signal
+
+	Invocations []Invocations `json:"invocations,omitempty"` // what the rate metric reads, with its derivation
+	Sensitivity []Sensitivity `json:"sensitivity,omitempty"`
+
 	WMax           *float64 `json:"w_max_s"` // longest wait that still meets the objective
 	Ceiling        float64  `json:"ceiling_s"`
 	Min            int      `json:"min_instances"`
@@ -171,6 +185,7 @@ type Policy struct {
 	InCooldown  int      `json:"scale_in_cooldown_s"`
 	Predicted   bool     `json:"predicted"` // the target is computed, not measured
 	Source      string   `json:"source"`
+	Cooldowns   string   `json:"cooldowns_source,omitempty"`
 }
 
 // Alarm is a CloudWatch alarm of the plan: one that triggers a step policy (Policy names it), or one that tells people.
@@ -234,6 +249,10 @@ type Measured struct {
 	Runs       int   `json:"runs"`
 
 	CharsPerRequest *float64 `json:"chars_per_request"`
+	CorpusChars     *float64 `json:"corpus_chars,omitempty"` // where the figures were scaled to other texts: those measured
+	Length          *Length  `json:"length_model,omitempty"` // of time against characters, from the request log
+	LengthWhy       string   `json:"length_model_missing,omitempty"`
+	Streams         *Streams `json:"streams,omitempty"` // how long whole replies take, from the request log
 	PricePerHour    *float64 `json:"price_per_hour"`
 	PriceSource     string   `json:"price_source,omitempty"`
 
@@ -252,7 +271,15 @@ type Scenario struct {
 	PeakStreams   float64  `json:"peak_streams"`
 	TroughRPS     float64  `json:"trough_rps"`
 	TroughStreams float64  `json:"trough_streams"`
-	SurgeRatio    float64  `json:"surge_ratio"` // load after T over load now; h = SurgeRatio − 1
+	SurgeRatio    float64  `json:"surge_ratio"`                  // load after T over load now; h = SurgeRatio − 1
+	SurgeSource   string   `json:"surge_source,omitempty"`       // stated when empty
+	Epsilon       float64  `json:"epsilon,omitempty"`            // 0: the default
+	Routing       string   `json:"routing,omitempty"`            // random where empty, or lor
+	Spare         int      `json:"spare,omitempty"`              // lost instances that the others make up for
+	Quota         int      `json:"quota,omitempty"`              // of instances; 0: not known
+	MultiModel    bool     `json:"multi_model,omitempty"`        // an instance serves several models, and may evict one
+	CharsMean     float64  `json:"chars_mean,omitempty"`         // of production texts; 0: those of the corpus
+	IdleHours     *float64 `json:"idle_hours_per_day,omitempty"` // without a request, from a trace
 	MinFloor      int      `json:"min_floor"`
 	Ceiling       float64  `json:"ceiling_s"` // longest that the platform lets one invocation take
 	Accept        []string `json:"accept"`    // findings whose stop the operator takes on

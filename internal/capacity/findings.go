@@ -144,6 +144,12 @@ func invocationCeiling(longest, ceiling float64) Finding {
 
 func queueDepth(m Measured, r Rule) Finding {
 	f := Finding{Name: "queue_depth", Verdict: OK}
+	if r.QueueMaxDepth < m.QMax {
+		f.Verdict = Warn
+		f.Detail = fmt.Sprintf("depth %d, below Q_max %d: the last of more would wait beyond the platform's %g s", r.QueueMaxDepth, m.QMax, r.Ceiling)
+		f.Recommendation = "a streaming transport and its --ceiling, or a shorter objective"
+		return f
+	}
 	f.Detail = fmt.Sprintf("depth %d = Q_max (%s); W_max / S_mean = %.1f, objective × μ = %.1f", r.QueueMaxDepth, m.QSource, *r.WMax/m.SMean, m.SLO*m.MuPlan)
 	if m.Lower {
 		f.Verdict = Warn
@@ -249,7 +255,11 @@ func fleetThroughput(m Measured, s Scenario, r Rule) Finding {
 // signalBlind says whether the metric still tells loads apart where the policy acts on it.
 func signalBlind(m Measured, r Rule, model Instance) Finding {
 	f := Finding{Name: "signal_blind", Verdict: OK}
-	if r.CScaleMax == nil {
+	switch {
+	case r.Signal == SignalConcurrency:
+		f.Detail = fmt.Sprintf("scales on concurrency, target %s held: %s", number(*r.ScalingTarget), r.SignalWhy)
+		return f
+	case r.CScaleMax == nil:
 		f.Detail = fmt.Sprintf("scales on invocations: linear in the load, target %.3f a second and instance of %.3f", *r.LambdaStar, m.MuPlan)
 		return f
 	}
@@ -329,4 +339,4 @@ func number(x float64) string {
 }
 
 // Stoppable are the findings that can stop a plan, and so be accepted.
-var Stoppable = []string{"slo_budget", "invocation_ceiling", "fleet_throughput"}
+var Stoppable = []string{"slo_budget", "invocation_ceiling", "fleet_throughput", "quota"}

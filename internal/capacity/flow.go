@@ -1,77 +1,158 @@
 package capacity
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
 
-// FlowForm says what this form of the flow rule leaves out.
-const FlowForm = "first form: drift bound only; variance, failure and ceilings are not computed yet"
-
-// The two signals that policies scale on, and what more the slow one takes to be seen: three periods each.
+// The two signals that policies scale on, and how many periods of one it takes to act.
 const (
 	FastPeriod = 10 // seconds: high-resolution concurrency
 	SlowPeriod = 60 // seconds: InvocationsPerInstance
 	periods    = 3
 )
 
-// Flow is the flow rule in its first form. Load is a flow, so what is reserved for a surge is rate: an instance may
-// carry λ* = ρ*·μ with ρ* = 1/(1 + h), so that the fleet still completes what arrives when the load has grown by h and
-// nothing new is in service yet. Queue slots get no credit: R of them last R/(h·μ) seconds.
+// Routing of requests to instances.
+const (
+	RouteRandom = "random"
+	RouteLOR    = "lor" // least outstanding requests
+)
+
+// Epsilon is the probability, that an instance refuses a request within T of a surge, that a plan allows by default.
+const Epsilon = 0.01
+
+// Names of the bounds, in the order in which they are tried: of two that say the same, the first binds.
+const (
+	BoundDrift    = "drift"
+	BoundVariance = "variance"
+	BoundFailure  = "failure"
+	BoundCeilings = "ceilings"
+)
+
+// Bound is one limit on what an instance may carry.
+type Bound struct {
+	Name      string   `json:"name"`
+	Rho       *float64 `json:"rho"`            // share of mu_rps; null: it limits no rate here
+	Lambda    *float64 `json:"lambda_rps"`     // rho × mu_rps
+	Instances *int     `json:"peak_instances"` // the fleet at the peak, were it the only one
+	Detail    string   `json:"detail"`
+}
+
+// Sensitivity is what the rule would say with one of its inputs changed.
+type Sensitivity struct {
+	Of        string  `json:"of"` // t, h or epsilon
+	Value     float64 `json:"value"`
+	Rho       float64 `json:"rho"`
+	Lambda    float64 `json:"lambda_rps"`
+	Instances int     `json:"peak_instances"`
+}
+
+// Flow is the flow rule. Load is a flow, so what is reserved for a surge is rate: an instance may carry λ* = ρ*·μ, the
+// smallest of four bounds.
+//
+//   - drift: ρ ≤ 1/(1+h), so that what arrives in the surge is completed; queue slots get no credit (R of them last
+//     R/(h·μ) seconds);
+//   - variance: an instance, in its steady state at λ, refuses within T of the rise to λ·(1+h) with a probability of at
+//     most ε;
+//   - failure: with f instances lost the others stay within both;
+//   - ceilings: a queue is no longer than the platform lets its last request wait.
+//
+// T is that of the signal that the fleet follows: the rate's, or concurrency's where a rate cannot be counted.
 func Flow(m Measured, s Scenario) (Rule, error) {
-	h := s.SurgeRatio - 1
-	rho := 1 / (1 + h)
+	r, err := flowAt(m, s, m.Lag.slow(), "")
+	if err == nil && r.Signal == SignalConcurrency {
+		return flowAt(m, s, m.Lag, r.SignalWhy)
+	}
+	return r, err
+}
+
+// flowAt is the rule at one lag; blind says why a rate cannot be counted, where that is known already.
+func flowAt(m Measured, s Scenario, lag Lag, blind string) (Rule, error) {
+	f, err := newFlow(m, s, lag.T)
+	if err != nil {
+		return Rule{}, err
+	}
+	best, bounds, err := f.bounds()
+	if why, ok := errors.AsType[unsafeError](err); ok {
+		return Rule{Reason: string(why), Ceiling: s.Ceiling}, nil
+	}
+	if err != nil {
+		return Rule{}, err
+	}
+	rho := *best.Rho
 	star := rho * m.MuPlan
-	lag := m.Lag.slow()
+	base := rho // of one fleet: what survivors carry
+	if best.Name == BoundFailure {
+		base = f.survivors(bounds)
+	}
 	r := Rule{
-		Defined: true, Form: FlowForm, Rho: &rho, LambdaStar: &star, Binding: "drift", Ceiling: s.Ceiling,
-		QueueMaxDepth: m.QMax, Lag: lag,
+		Defined: true, Rho: &rho, LambdaStar: &star, Binding: best.Name, Bounds: bounds, Ceiling: s.Ceiling,
+		Epsilon: &f.eps, Routing: f.routing, QueueMaxDepth: f.depth, Lag: lag, FastLag: &m.Lag,
 		OutCooldown: int(math.Ceil(lag.Provision)),
 		InCooldown:  int(math.Max(300, 3*lag.T)),
+		Stages:      f.chain.Stages, StagesSource: f.stagesSource,
 	}
-	// What is waited for is the first audio, so that is what the objective leaves time beside; the whole response counts
-	// against the platform's ceiling, at the concurrency that Q_max allows.
-	first := m.SP95
-	if m.FirstAudioAt1 > 0 {
-		first = m.FirstAudioAt1 / 1000
+	if s.MultiModel { // a model that is evicted is loaded again: what a change of the fleet sets off lasts longer
+		r.OutCooldown, r.InCooldown = 2*r.OutCooldown, 2*r.InCooldown
 	}
+	first := m.alone()
 	wMax := math.Max(0, m.SLO-first)
 	r.WMax = &wMax
-	target := math.Round(60*star*1e6) / 1e6 // what is deployed and what is planned are compared as decimals
-	r.ScalingTarget = &target
 
-	fleet := func(l load, ratio float64) int {
+	peak, trough := s.peak(), s.trough()
+	size := func(l load, ratio float64) int {
 		if !l.stated() {
 			return 0
 		}
-		return max(1, ceil(l.perSecond(m.SMean)*ratio/star))
+		return f.fleet(l.perSecond(m.SMean)*ratio, base)
 	}
-	peak, trough := s.peak(), s.trough()
-	r.Peak = fleet(peak, 1)
-	r.FirstStepFleet = fleet(peak, s.SurgeRatio)
+	r.Peak = size(peak, 1)
+	r.FirstStepFleet = max(r.Peak, ceil(peak.perSecond(m.SMean)*s.SurgeRatio/star))
 	r.Min = s.MinFloor
 	if trough.stated() {
-		n := fleet(trough, 1)
+		n := size(trough, 1)
 		r.Trough, r.Min = &n, max(s.MinFloor, n)
 	}
+	if s.MultiModel {
+		r.Min = max(2, r.Min)
+	}
 	r.Max = max(r.Min, r.FirstStepFleet)
+	wanted := r.Max
+	if s.Quota > 0 && r.Max > s.Quota {
+		r.Max = max(r.Min, s.Quota)
+	}
 	r.PeakRPS, r.FleetRPS = peak.perSecond(m.SMean), float64(r.Peak)*m.MuPlan
 	r.money(m, load{rps: r.PeakRPS}, trough, 0)
-
-	model, err := NewInstance(m.Points)
-	if err != nil {
+	if err := f.signals(&r, blind); err != nil {
+		return Rule{}, err
+	}
+	if r.Signal == SignalConcurrency && blind == "" {
+		return r, nil // to be done again at the other lag
+	}
+	if r.Sensitivity, err = f.sensitivity(base); err != nil {
 		return Rule{}, err
 	}
 	r.Findings = []Finding{
 		measurementTrust(m), curveRepeatability(m), sloBudget(m, r, first),
-		invocationCeiling(m.QSMean+m.SP95-m.SMean, s.Ceiling), queueDepth(m, r), fleetCost(r, m), provisionStage(m),
-		fleetThroughput(m, s, r), signalBlind(m, r, model),
+		invocationCeiling(float64(f.depth)/m.MuPlan+m.SP95-m.SMean, s.Ceiling), queueDepth(m, r), fleetCost(r, m), provisionStage(m),
+		fleetThroughput(m, s, r), signalBlind(m, r, f.model),
+		quota(r, s, wanted), router(f, r), longStreams(m, r), coldCache(s, r), idleEndpoint(m, s, r), throughputPerText(m, s),
 	}
 	if f, ok := stagesAddUp(m); ok {
 		r.Findings = append(r.Findings, f)
 	}
 	r.conclude(s.Accept)
 	return r, nil
+}
+
+// alone is how long the first audio of a request takes that waits for nothing (its p95, seconds): what the objective
+// leaves time beside.
+func (m Measured) alone() float64 {
+	if m.FirstAudioAt1 > 0 {
+		return m.FirstAudioAt1 / 1000
+	}
+	return m.SP95
 }
 
 // ceil is the least whole number not below x, forgiving the last digits of a division that should have come out whole.

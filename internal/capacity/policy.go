@@ -1,5 +1,7 @@
 package capacity
 
+import "math"
+
 // Names of the policies of a plan. What is deployed is matched by content, not by name.
 const (
 	PolicyConcurrency = "loadline-concurrency-out"
@@ -45,19 +47,49 @@ func SlotsPolicies(r Rule, endpoint, variant string) ([]Policy, []Alarm) {
 	return []Policy{out, in}, []Alarm{alarm}
 }
 
-// FlowPolicies are the flow rule's policies in its first form: the rate alone, which is linear in the load, so that what
-// target tracking asks for is right in both directions and it may own scale-in.
-func FlowPolicies(r Rule) []Policy {
+// FlowPolicies are the flow rule's policies for a variant. The rate is linear in the load, so that what target tracking
+// asks for is right in both directions and it owns scale-in. Concurrency sees a surge sooner, and says nothing about its
+// size once instances are full: it adds the surge's share of the fleet, once, and never removes. Where a rate cannot be
+// counted (long streams) concurrency is tracked instead, in both directions.
+func FlowPolicies(r Rule, h float64, endpoint, variant string) ([]Policy, []Alarm) {
 	if !r.Defined {
-		return nil
+		return nil, nil
 	}
-	return []Policy{{
+	cooldowns := "out: provisioning, since updates wait in line; in: max(300, 3 T)"
+	track := Policy{
 		Name: PolicyRate, Type: TargetTracking,
 		Metric:    Metric{Predefined: "SageMakerVariantInvocationsPerInstance"},
 		Statistic: "Sum", Period: SlowPeriod, Target: r.ScalingTarget, Evaluation: periods, Datapoints: periods,
 		OutCooldown: r.OutCooldown, InCooldown: r.InCooldown,
-		Source: "60 × λ*, invocations a minute and instance",
-	}}
+		Source: "60 × λ*, invocations a minute and instance", Cooldowns: cooldowns,
+	}
+	if r.Signal == SignalConcurrency {
+		track.Name, track.Statistic, track.Period, track.Predicted = PolicyConcurrency, "", FastPeriod, true
+		track.Metric = Metric{Predefined: "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
+		track.Source = "requests held at λ*, from the chain: " + r.SignalWhy
+		return []Policy{track}, nil
+	}
+	if r.Threshold == nil || h <= 0 {
+		return []Policy{track}, nil
+	}
+	metric := Metric{Namespace: "AWS/SageMaker", Name: "ConcurrentRequestsPerModel",
+		Dimensions: map[string]string{"EndpointName": endpoint, "VariantName": variant}}
+	zero := 0.0
+	step := Policy{
+		Name: PolicyConcurrency, Type: StepScaling, Metric: metric, Statistic: "Maximum", Period: FastPeriod,
+		Threshold: r.Threshold, Comparison: above,
+		Steps: []Step{{Lower: &zero, Change: int(math.Ceil(100 * h * (1 - 1e-12)))}}, Adjustment: "PercentChangeInCapacity",
+		Evaluation: periods, Datapoints: periods, MissingData: missingOK, NoScaleIn: true,
+		OutCooldown: r.OutCooldown, InCooldown: r.InCooldown, Predicted: !r.ThresholdMeasured,
+		Source:    "what the busiest instance holds at λ* in all but 5 % of periods; one step adds h of the fleet",
+		Cooldowns: cooldowns,
+	}
+	alarm := Alarm{
+		Name: endpoint + "-" + variant + "-" + PolicyConcurrency, Metric: metric, Statistic: step.Statistic, Period: FastPeriod,
+		Comparison: above, Threshold: *r.Threshold, Evaluation: periods, Datapoints: periods,
+		MissingData: missingOK, Policy: step.Name, Source: step.Source,
+	}
+	return []Policy{track, step}, []Alarm{alarm}
 }
 
 // ServiceAlarm tells people that an instance serves slower than when it was measured: the container's own service time,

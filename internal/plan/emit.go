@@ -77,6 +77,10 @@ func requests(p *artifact.Plan) Requests {
 		case capacity.StepScaling:
 			req["PolicyType"] = "StepScaling"
 			var steps []map[string]any
+			cooldown := pol.InCooldown
+			if pol.NoScaleIn {
+				cooldown = pol.OutCooldown
+			}
 			for _, s := range pol.Steps {
 				step := map[string]any{"ScalingAdjustment": s.Change}
 				if s.Lower != nil {
@@ -89,7 +93,7 @@ func requests(p *artifact.Plan) Requests {
 			}
 			req["StepScalingPolicyConfiguration"] = map[string]any{
 				"AdjustmentType": pol.Adjustment, "MetricAggregationType": pol.Statistic,
-				"Cooldown": pol.InCooldown, "StepAdjustments": steps,
+				"Cooldown": cooldown, "StepAdjustments": steps,
 			}
 		}
 		r.Policies = append(r.Policies, with(req))

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"loadline/internal/capacity"
-	"loadline/internal/queueing"
 )
 
 // The worked examples of doc/method.md are what the code gives: every number in an "example" block is computed again and
@@ -23,16 +22,26 @@ func TestMethodExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := p.Scenario.SurgeRatio - 1
-	const rho = 0.73
-	chain := queueing.Chain{Mu: []float64{m.MuPlan}, Stages: queueing.Stages(*m.CS2)}
+	rho := *f.Rho
+	chain, _, err := m.Server(m.QMax)
+	if err != nil {
+		t.Fatal(err)
+	}
 	steady, err := chain.Steady(rho*m.MuPlan, m.QMax)
 	if err != nil {
 		t.Fatal(err)
 	}
-	refuses, err := chain.Passage(rho*m.MuPlan*(1+h), m.QMax+1, m.Lag.T, steady.P)
+	refuses, err := chain.Passage(rho*m.MuPlan*(1+h), m.QMax+1, f.Lag.T, steady.P)
 	if err != nil {
 		t.Fatal(err)
 	}
+	in := published(t, capacity.RuleFlow)
+	in.Scenario.Routing = capacity.RouteLOR
+	lor, err := Make(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	atStar, atQ := f.Invocations[0], f.Invocations[1]
 	want := map[string]float64{
 		"mu": m.MuPlan, "saturation": model.Saturation(), "q_max_rps": m.QRPS, "s_mean_at_q_max_s": m.QSMean, "cs2": *m.CS2,
 		"c_scale_max": *s.CScaleMax, "c_scale_min": *s.CScaleMin, "w_max_s": *s.WMax, "min_instances": float64(s.Min),
@@ -45,6 +54,10 @@ func TestMethodExamples(t *testing.T) {
 		"cost_per_m_chars_done": *s.CostPerMChars * s.PeakRPS / s.FleetRPS,
 		"rho_star":              *f.Rho, "lambda_star": *f.LambdaStar, "target_per_minute": *f.ScalingTarget,
 		"flow_peak_instances": float64(f.Peak), "flow_max_instances": float64(f.Max), "flow_t_s": f.Lag.T,
+		"drift_instances": float64(*f.Bounds[0].Instances),
+		"rho_drift":       *f.Bounds[0].Rho, "lor_peak_instances": float64(lor.Flow.Peak), "threshold_held": *f.Threshold,
+		"four_at_two_seconds": capacity.InvocationsAt("", 4, 2).PerMinute, "at_q_max_per_minute": atQ.PerMinute,
+		"at_lambda_per_minute": atStar.PerMinute, "response_at_lambda_s": atStar.Response,
 		"stages": float64(chain.Stages), "rho": rho, "held_on_average": steady.Mean(), "refuses_within_t": refuses,
 	}
 	page, err := os.ReadFile("../../doc/method.md")

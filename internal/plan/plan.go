@@ -58,11 +58,18 @@ func Make(in Input) (*artifact.Plan, error) {
 		return nil, exit.Refuse(err)
 	}
 	notes = append(notes, more...)
+	if c := in.Scenario.CharsMean; c > 0 && m.Length == nil {
+		notes = append(notes, fmt.Sprintf("--chars-mean %g: nothing is scaled (%s)", c, why(m.LengthWhy, "the ladder's request log was not read")))
+	}
 	slots, err := capacity.Slots(m, in.Scenario)
 	if err != nil {
 		return nil, exit.Refuse(fmt.Errorf("slots rule: %w", err))
 	}
-	flow, err := capacity.Flow(m, in.Scenario)
+	spoken := m
+	if in.Scenario.CharsMean > 0 {
+		spoken = m.ForChars(in.Scenario.CharsMean)
+	}
+	flow, err := capacity.Flow(spoken, in.Scenario)
 	if err != nil {
 		return nil, exit.Refuse(fmt.Errorf("flow rule: %w", err))
 	}
@@ -72,6 +79,8 @@ func Make(in Input) (*artifact.Plan, error) {
 		if !slots.Defined {
 			return nil, exit.Refuse(errors.New(slots.Reason + ": --rule flow has no such limit"))
 		}
+	} else if !flow.Defined {
+		return nil, exit.Refuse(fmt.Errorf("flow rule: %s", flow.Reason))
 	}
 	p := &artifact.Plan{
 		Header: artifact.Header{
@@ -115,7 +124,8 @@ func attach(p *artifact.Plan, selected capacity.Rule, model Model) (notes []stri
 			notes = append(notes, "no policies: what the concurrency metric reads at C_scale_max is not known (threshold_units)")
 		}
 	} else {
-		p.Policies = append(p.Policies, capacity.FlowPolicies(selected)...)
+		policies, alarms := capacity.FlowPolicies(selected, p.Scenario.SurgeRatio-1, endpoint, variant)
+		p.Policies, p.Alarms = append(p.Policies, policies...), append(p.Alarms, alarms...)
 	}
 	if alarm := capacity.ServiceAlarm(p.Measured.Measured, endpoint, variant); alarm != nil {
 		p.Alarms = append(p.Alarms, *alarm)
@@ -134,6 +144,13 @@ func names(t artifact.Target, model Model) (endpoint, variant string) {
 		return ""
 	}
 	return first(t.Endpoint, model.Endpoint, "speech-"+t.Model), first(t.Variant, model.Variant, "primary")
+}
+
+func why(reason, otherwise string) string {
+	if reason == "" {
+		return otherwise
+	}
+	return reason
 }
 
 func config(p *artifact.Plan, r capacity.Rule) artifact.PlanConfig {

@@ -21,6 +21,7 @@ func Text(p *artifact.Plan) string {
 	t.wrap("", "Plan for %s%s, rule %s: %s", p.Target.Model, on(p.Fingerprint.InstanceType), p.Rule, verdict(p))
 	t.measured(p)
 	t.rules(p)
+	t.flow(p)
 	t.published(p.Slots)
 	t.findings(p)
 	t.notes(p.Notes)
@@ -96,7 +97,9 @@ func (t *text) measured(p *artifact.Plan) {
 	}
 	t.item("objective", "p%g within %g ms", m.Pct, m.SLO*1000)
 	t.item("T, 10 s signal", "%s", spanned(m.Lag))
-	t.item("T, 60 s signal", "%s", spanned(p.Flow.Lag))
+	if p.Flow.Defined {
+		t.item("T, 60 s signal", "%s", spanned(p.Flow.Lag))
+	}
 	if m.PricePerHour != nil {
 		t.item("price", "$%g an hour and instance (%s)", *m.PricePerHour, m.PriceSource)
 	} else {
@@ -106,7 +109,8 @@ func (t *text) measured(p *artifact.Plan) {
 	t.head("Scenario")
 	t.item("peak", "%s", load(s.PeakRPS, s.PeakStreams, m.SMean))
 	t.item("trough", "%s", load(s.TroughRPS, s.TroughStreams, m.SMean))
-	t.item("surge", "ratio %g within T, h = %g", s.SurgeRatio, round(s.SurgeRatio-1))
+	t.item("surge", "ratio %s within T, h = %s (%s)", figure(s.SurgeRatio), figure(s.SurgeRatio-1), why(s.SurgeSource, "stated"))
+	t.item("routing", "%s; ε %g; lost instances made up for: %d", why(s.Routing, capacity.RouteRandom), epsilon(s), s.Spare)
 	t.item("min floor", "%d", s.MinFloor)
 	t.item("ceiling", "%g s for one invocation", s.Ceiling)
 }
@@ -114,15 +118,17 @@ func (t *text) measured(p *artifact.Plan) {
 func (t *text) rules(p *artifact.Plan) {
 	t.head("%-30s %20s %20s", "Both rules", heading(p, capacity.RuleSlots), heading(p, capacity.RuleFlow))
 	row := func(name string, cell func(capacity.Rule) string) {
-		s := "-"
-		if p.Slots.Defined {
-			s = cell(p.Slots)
+		of := func(r capacity.Rule) string {
+			if !r.Defined {
+				return "-"
+			}
+			return cell(r)
 		}
-		t.line("  %-28s %20s %20s", name, s, cell(p.Flow))
+		t.line("  %-28s %20s %20s", name, of(p.Slots), of(p.Flow))
 	}
 	whole := func(n int) string { return fmt.Sprint(n) }
 	row("scales on", func(r capacity.Rule) string {
-		if r.CScaleMax != nil {
+		if r.CScaleMax != nil || r.Signal == capacity.SignalConcurrency {
 			return "concurrency, 10 s"
 		}
 		return "invocations, 60 s"
@@ -164,7 +170,67 @@ func (t *text) rules(p *artifact.Plan) {
 		return "-"
 	})
 	row("verdict", func(r capacity.Rule) string { return string(r.Verdict) })
-	t.wrap("  flow: ", "%s. ρ* = 1/(1 + h) = %.3f of μ; its target is 60 × ρ* × μ invocations a minute.", p.Flow.Form, *p.Flow.Rho)
+}
+
+// flow is the flow rule's reasoning: its bounds, what it scales on, and what its inputs are worth.
+func (t *text) flow(p *artifact.Plan) {
+	r := p.Flow
+	if !r.Defined {
+		t.head("Flow rule")
+		t.wrap("  not defined: ", "%s", r.Reason)
+		return
+	}
+	t.head("Flow rule: %s binds, λ* = %.3f a second = %.3f of μ", r.Binding, *r.LambdaStar, *r.Rho)
+	for _, b := range r.Bounds {
+		limit := "no limit"
+		if b.Rho != nil {
+			limit = fmt.Sprintf("ρ %.3f, %d instances", *b.Rho, *b.Instances)
+		}
+		mark := " "
+		if b.Name == r.Binding {
+			mark = "*"
+		}
+		t.wrap(fmt.Sprintf("  %s %-9s ", mark, b.Name), "%s: %s", limit, b.Detail)
+	}
+	t.item("chain", "%d Erlang stages (%s), Poisson arrivals", r.Stages, r.StagesSource)
+	for _, i := range r.Invocations {
+		t.item("at "+i.At, "%.2f held ÷ %.3f s each = %.3f a second × 60 = %.1f invocations a minute", i.Concurrency, i.Response, i.PerSecond, i.PerMinute)
+	}
+	for _, pol := range p.Policies {
+		if p.Rule == capacity.RuleFlow {
+			t.item("policy", "%s", policy(pol))
+		}
+	}
+	if len(r.Sensitivity) > 0 {
+		t.line("  %-27s %10s %10s", "were", "ρ*", "instances")
+	}
+	for _, s := range r.Sensitivity {
+		t.line("    %-25s %10.3f %10d", sensitive(s), s.Rho, s.Instances)
+	}
+}
+
+func sensitive(s capacity.Sensitivity) string {
+	switch s.Of {
+	case "t":
+		return fmt.Sprintf("T %.0f s", s.Value)
+	case "h":
+		return fmt.Sprintf("h %.3f", s.Value)
+	}
+	return fmt.Sprintf("ε %.4g", s.Value)
+}
+
+// policy is one policy in a sentence.
+func policy(p capacity.Policy) string {
+	predicted := ""
+	if p.Predicted {
+		predicted = ", predicted"
+	}
+	if p.Type == capacity.StepScaling {
+		return fmt.Sprintf("%s: %+d %% of the fleet when %s %s is above %g in %d of %d × %d s%s; never in; cooldown %d s",
+			p.Name, p.Steps[0].Change, p.Metric.Name, p.Statistic, *p.Threshold, p.Datapoints, p.Evaluation, p.Period, predicted, p.OutCooldown)
+	}
+	return fmt.Sprintf("%s: tracks %s at %s%s, out and in; cooldowns %d and %d s (%s)",
+		p.Name, p.Metric.Predefined, figure(*p.Target), predicted, p.OutCooldown, p.InCooldown, p.Cooldowns)
 }
 
 // published is the published rule in its own words, whichever rule is selected.
@@ -245,6 +311,9 @@ func Fields(p *artifact.Plan) []Field {
 	c, m := p.Config, p.Measured
 	r := p.Flow
 	target, in := "60 × λ*: invocations a minute", "target tracking scales in"
+	if p.Flow.Signal == capacity.SignalConcurrency {
+		target = "requests held at λ*"
+	}
 	out, back := "T without detection: updates wait in line", "max(300, 3 T)"
 	most := "peak × surge ratio / λ*, in one step"
 	if p.Rule == capacity.RuleSlots {
@@ -316,6 +385,13 @@ func spanned(l capacity.Lag) string {
 	return fmt.Sprintf("%.1f s = %.1f s provisioning + %.1f s detection (%s)", l.T, l.Provision, l.Detection, l.Source)
 }
 
+func epsilon(s capacity.Scenario) float64 {
+	if s.Epsilon == 0 {
+		return capacity.Epsilon
+	}
+	return s.Epsilon
+}
+
 func load(rps, streams, sMean float64) string {
 	switch {
 	case streams > 0:
@@ -355,5 +431,3 @@ func figure(x float64) string {
 	s := fmt.Sprintf("%.3f", x)
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
-
-func round(x float64) float64 { return math.Round(x*1e9) / 1e9 }

@@ -10,8 +10,9 @@ const (
 	absTol = 1e-9  // likewise
 	gone   = 1e-13 // survivors that no longer count
 
-	// budget bounds the work of ticking, in states times ticks: a fraction of a second.
-	budget = 5e7
+	// Ticking is given up after some states times ticks: as many as inverting takes, or a few milliseconds' worth.
+	budgetLeast = 2e6
+	budgetShare = 150
 )
 
 // Passage is the probability that, starting from a distribution over states (With, or Steady.P), the number of requests
@@ -47,6 +48,7 @@ func (u uniform) tick(t float64, start []float64) (survive float64, ok bool) {
 	last := first + len(w) - 1
 	alive := sum(v)
 	check := 64
+	budget := math.Max(budgetLeast, budgetShare*float64(len(v)*u.stages))
 	for j := 0; j <= last && alive > gone; j++ {
 		if j >= first {
 			survive += w[j-first] * alive

@@ -14,8 +14,9 @@ const (
 // the chain would have to be ticked too often, which is when survival falls slowly and smoothly. There it is good to
 // about 1e-7.
 func (u uniform) invert(t float64, start []float64) float64 {
+	room := make([]complex128, len(u.serve)*(u.stages+2))
 	at := func(k int) float64 {
-		return real(u.transform(complex(shift/2, float64(k)*math.Pi)/complex(t, 0), start))
+		return real(u.transform(room, complex(shift/2, float64(k)*math.Pi)/complex(t, 0), start))
 	}
 	total := at(0) / 2
 	sign := -1.0
@@ -36,12 +37,13 @@ func (u uniform) invert(t float64, start []float64) float64 {
 // transform is the Laplace transform at s of the probability of survival from start: start times the solution x of
 // (s − G)·x = 1. A state leads one down or k up, so elimination from below fills in k diagonals and no more; the matrix
 // is diagonally dominant, so it needs no pivots.
-func (u uniform) transform(s complex128, start []float64) complex128 {
+//
+// room is len(serve)·(stages+2) numbers to work in.
+func (u uniform) transform(room []complex128, s complex128, start []float64) complex128 {
 	n, k := len(u.serve), u.stages
 	lambda := complex(u.arrive*u.clock, 0)
-	upper := make([]complex128, n*k) // of row m: the coefficients of m+1 to m+k
-	pivot := make([]complex128, n)
-	x := make([]complex128, n)
+	clear(room)
+	upper, pivot, x := room[:n*k], room[n*k:n*k+n], room[n*k+n:] // upper: of row m, the coefficients of m+1 to m+k
 	for m := range n {
 		serve := complex(u.serve[m]*u.clock, 0)
 		row := upper[m*k : (m+1)*k]
