@@ -74,6 +74,7 @@ type VariantConfig struct {
 	Initial      int // instances, at least 1
 	Weight       float64
 	Stages       Stages
+	Hosting      *Hosting // of inference components; nil: each instance runs the variant's own container
 }
 
 // Config of an endpoint.
@@ -108,6 +109,7 @@ type Variant struct {
 	Instances     []Instance
 	Revision      int
 	stages        Stages
+	hosting       *Hosting
 }
 
 // Current is how many instances are in service, those that drain included: SageMaker counts one until it is gone.
@@ -144,6 +146,8 @@ type Event struct {
 	Instance string
 	Detail   string
 	Revision int // of the instance's configuration
+	// Of the events of inference components.
+	Component, Host string
 }
 
 // Endpoint is the machine. It is not safe for concurrent use.
@@ -155,12 +159,15 @@ type Endpoint struct {
 	Reason   string // why the last change failed, empty when it did not
 	Revision int    // of the configuration that serves
 	Faults   Faults // of instances and changes to come
+	Limit    Quota  // of the instances that the platform adds for inference components; nil: none
 	variants []*Variant
 	green    []*Variant // of an update under way: they take over from variants together
 	blue     []*Variant // of an update that has taken over: they drain
 	before   []Variant  // counts and weights before the change under way
 	change   int        // its number
 	rng      *rand.Rand
+
+	components []*Component
 }
 
 // ErrInProgress refuses a change while another one is under way.
@@ -219,7 +226,7 @@ func New(cfg Config, now time.Time, rng *rand.Rand) (*Endpoint, []Event, error) 
 		}
 	}
 	e.Faults = cfg.Faults
-	return e, append(events, e.Advance(now)...), nil
+	return e, e.settle(append(events, e.Advance(now)...), now), nil
 }
 
 func newVariants(configs []VariantConfig, revision int) ([]*Variant, error) {
@@ -228,11 +235,11 @@ func newVariants(configs []VariantConfig, revision int) ([]*Variant, error) {
 		if slices.ContainsFunc(out, func(v *Variant) bool { return v.Name == vc.Name }) {
 			return nil, fmt.Errorf("variant %q is there twice", vc.Name)
 		}
-		if vc.Initial < 1 {
+		if vc.Initial < 1 && (vc.Hosting == nil || vc.Hosting.Max == 0 || vc.Hosting.Min > 0 || vc.Initial < 0) {
 			return nil, &CountError{vc.Name, vc.Initial}
 		}
 		out = append(out, &Variant{Name: vc.Name, InstanceType: vc.InstanceType, Weight: vc.Weight,
-			DesiredWeight: vc.Weight, Desired: vc.Initial, Revision: revision, stages: vc.Stages})
+			DesiredWeight: vc.Weight, Desired: vc.Initial, Revision: revision, stages: vc.Stages, hosting: vc.Hosting})
 	}
 	return out, nil
 }
@@ -286,6 +293,9 @@ func (e *Endpoint) SetCapacity(now time.Time, changes []Change, quota Quota) ([]
 		}
 		if c.Desired == nil {
 			continue
+		}
+		if v.hosting != nil {
+			return nil, fmt.Errorf("variant %s: %w", c.Variant, errManaged)
 		}
 		if *c.Desired < 1 {
 			return nil, &CountError{c.Variant, *c.Desired}

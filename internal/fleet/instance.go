@@ -23,7 +23,11 @@ func drain(events []Event, v *Variant, inst *Instance, now time.Time) []Event {
 		return events
 	}
 	inst.enter(Draining, now, time.Time{})
-	return append(events, Event{now, Drain, v.Name, inst.ID, "", inst.Revision})
+	return append(events, event(now, Drain, v, inst, ""))
+}
+
+func event(at time.Time, k Kind, v *Variant, i *Instance, why string) Event {
+	return Event{At: at, Kind: k, Variant: v.Name, Instance: i.ID, Detail: why, Revision: i.Revision}
 }
 
 // add asks for an instance. One that comes with a change takes the change down if it fails; one with change 0 stands in for
@@ -48,7 +52,7 @@ func (e *Endpoint) add(events []Event, v *Variant, stages Stages, now time.Time,
 	}
 	inst.enter(Provisioning, now, due)
 	v.Instances = append(v.Instances, inst)
-	return append(events, Event{now, Provision, v.Name, inst.ID, "", inst.Revision})
+	return append(events, event(now, Provision, v, &inst, ""))
 }
 
 func (i *Instance) enter(p Phase, at, due time.Time) { i.Phase, i.Since, i.due = p, at, due }
@@ -56,11 +60,19 @@ func (i *Instance) enter(p Phase, at, due time.Time) { i.Phase, i.Since, i.due =
 // Next is when Advance has something to do next; false when everything waits for a report.
 func (e *Endpoint) Next() (time.Time, bool) {
 	var next time.Time
+	sooner := func(due time.Time) {
+		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+	}
 	for _, v := range e.all() {
 		for _, i := range v.Instances {
-			if !i.due.IsZero() && (next.IsZero() || i.due.Before(next)) {
-				next = i.due
-			}
+			sooner(i.due)
+		}
+	}
+	for _, c := range e.components {
+		for _, k := range c.Copies {
+			sooner(k.due)
 		}
 	}
 	return next, !next.IsZero()
@@ -87,16 +99,26 @@ func (e *Endpoint) Advance(now time.Time) []Event {
 						events = e.giveUp(events, v, i.ID, due, noMachine)
 						continue
 					}
+					if v.hosting != nil { // nothing runs on it yet
+						i.enter(Settling, due, due.Add(i.stages.Settle))
+						continue
+					}
 					i.enter(Starting, due, due.Add(i.stages.Health))
-					events = append(events, Event{due, Start, v.Name, i.ID, "", i.Revision})
+					events = append(events, event(due, Start, v, i, ""))
 				case Starting:
 					why := fmt.Sprintf("The primary container for production variant %s did not pass the ping health check within %s (instance %s). Please check CloudWatch logs for this endpoint.", v.Name, i.stages.Health, i.ID)
 					events = e.giveUp(events, v, i.ID, due, why)
 				case Settling:
 					events = e.serve(events, v, i, due)
+				case Serving: // it has been empty for long enough
+					gone := *i
+					e.remove(v, i.ID)
+					v.Desired--
+					events = append(events, event(due, Removed, v, &gone, ""))
 				}
 			}
 		}
+		events = e.advanceCopies(events, due)
 	}
 }
 
@@ -120,7 +142,11 @@ func (e *Endpoint) serve(events []Event, v *Variant, i *Instance, at time.Time) 
 		return e.settle(e.takeOver(events, at), at)
 	}
 	i.enter(Serving, at, time.Time{})
-	return e.settle(append(events, Event{at, Route, v.Name, i.ID, "", i.Revision}), at)
+	if v.hosting != nil {
+		e.idle(at)
+		return e.settle(e.place(append(events, event(at, Hosts, v, i, "")), at), at)
+	}
+	return e.settle(append(events, event(at, Route, v, i, "")), at)
 }
 
 // Broke reports that an instance's container could not be started, or ended by itself. One that was meant to come takes
@@ -145,9 +171,9 @@ func (e *Endpoint) Broke(id string, now time.Time, why string) []Event {
 
 // drop takes an instance out that is not to be drained.
 func (e *Endpoint) drop(events []Event, v *Variant, id string, at time.Time, why string) []Event {
-	revision := v.find(id).Revision
+	i := *v.find(id)
 	e.remove(v, id)
-	return append(events, Event{at, Stop, v.Name, id, why, revision}, Event{at, Removed, v.Name, id, why, revision})
+	return append(events, event(at, Stop, v, &i, why), event(at, Removed, v, &i, why))
 }
 
 // giveUp ends an instance that did not come to serve, and decides what becomes of the change that it came with.
@@ -159,6 +185,8 @@ func (e *Endpoint) giveUp(events []Event, v *Variant, id string, at time.Time, w
 	events = e.drop(events, v, id, at, why)
 	switch {
 	case slices.Contains(e.blue, v): // it is not wanted any more
+	case i.change == 0 && v.hosting != nil: // its copies wait on, and are given up in their time
+		v.Desired--
 	case i.change == 0:
 		return append(e.add(events, v, v.stages, at, 0, i.tries+1), e.Advance(at)...)
 	case e.Status == Creating:
@@ -222,9 +250,9 @@ func (e *Endpoint) Gone(id string, now time.Time) []Event {
 	if i == nil || i.Phase != Draining {
 		return nil
 	}
-	revision := i.Revision
+	gone := *i
 	e.remove(v, id)
-	return e.settle([]Event{{now, Removed, v.Name, id, "", revision}}, now)
+	return e.settle([]Event{event(now, Removed, v, &gone, "")}, now)
 }
 
 // settle ends the change under way when every instance serves that is meant to, and the others are gone.
@@ -250,7 +278,7 @@ func (e *Endpoint) settle(events []Event, at time.Time) []Event {
 		return events
 	}
 	for _, v := range e.variants {
-		if v.Desired < 1 {
+		if v.Desired < 1 && v.hosting == nil {
 			return e.status(events, Failed, at)
 		}
 		if len(v.Instances) != v.Desired {

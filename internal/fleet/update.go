@@ -36,6 +36,9 @@ func (e *Endpoint) Update(now time.Time, u Update) ([]Event, error) {
 	if len(u.Variants) == 0 {
 		return nil, errors.New("an endpoint needs at least one variant")
 	}
+	if len(e.components) > 0 {
+		return nil, e.hasComponents()
+	}
 	green, err := newVariants(u.Variants, e.Revision+1)
 	if err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func (e *Endpoint) takeOver(events []Event, at time.Time) []Event {
 		for n := range v.Instances {
 			i := &v.Instances[n]
 			i.enter(Serving, at, time.Time{})
-			events = append(events, Event{at, Route, v.Name, i.ID, "", i.Revision})
+			events = append(events, event(at, Route, v, i, ""))
 		}
 	}
 	e.blue, e.variants, e.green = e.variants, e.green, nil
@@ -99,8 +102,8 @@ func (e *Endpoint) takeOver(events []Event, at time.Time) []Event {
 // clear drains what serves of a variant and drops what does not.
 func (e *Endpoint) clear(events []Event, v *Variant, at time.Time) []Event {
 	for _, was := range slices.Clone(v.Instances) {
-		switch i := v.find(was.ID); i.Phase {
-		case Serving, Draining:
+		switch i := v.find(was.ID); {
+		case v.hosting == nil && (i.Phase == Serving || i.Phase == Draining):
 			events = drain(events, v, i, at)
 		default:
 			events = e.drop(events, v, i.ID, at, "it is not wanted any more")
@@ -109,11 +112,18 @@ func (e *Endpoint) clear(events []Event, v *Variant, at time.Time) []Event {
 	return events
 }
 
+func (e *Endpoint) hasComponents() error {
+	return fmt.Errorf("endpoint %s has inference components, %s among them: delete them first", e.Name, e.components[0].Name)
+}
+
 // Delete drains every instance; when the last is gone the endpoint is Deleted. It refuses with ErrInProgress while
 // anything else is under way.
 func (e *Endpoint) Delete(now time.Time) ([]Event, error) {
 	if e.Status != InService && e.Status != Failed {
 		return nil, fmt.Errorf("endpoint %s is %s: %w", e.Name, e.Status, ErrInProgress)
+	}
+	if len(e.components) > 0 {
+		return nil, e.hasComponents()
 	}
 	events := e.status(nil, Deleting, now)
 	for _, v := range e.all() {
