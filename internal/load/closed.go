@@ -34,6 +34,7 @@ type Config struct {
 const (
 	staggerUnknown = 100 * time.Millisecond // spread of new workers while no service time is known
 	staggerMost    = 10 * time.Second
+	staggerLeast   = 250 * time.Microsecond // between two: each may have to dial
 	backoffFirst   = 20 * time.Millisecond // doubled at each failure in a row
 	backoffMost    = time.Second
 	fastFailure    = 100 * time.Millisecond // a failure sooner than this is answered by backing off
@@ -197,8 +198,9 @@ func (c *Closed) staff(n int) []recruit {
 	if spread == 0 {
 		spread = staggerUnknown
 	}
+	spread = max(min(spread, staggerMost), staggerLeast*time.Duration(len(list)))
 	for i := range list {
-		list[i].after = min(spread, staggerMost) * time.Duration(i) / time.Duration(len(list))
+		list[i].after = spread * time.Duration(i) / time.Duration(len(list))
 	}
 	return list
 }
