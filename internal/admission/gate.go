@@ -58,7 +58,7 @@ type Config struct {
 
 // utilisation is the share of the places that Predict lets the streams inside demand: above it, queues of random arrivals
 // grow faster than deadlines allow.
-const utilisation = 0.9
+const utilisation = 0.95
 
 // Piece is the work that a ticket asks a place for.
 type Piece struct {
@@ -83,6 +83,7 @@ type Ticket struct {
 	ran     bool // has held a place
 	whole   bool // nobody plays it while it is made
 	playing bool // has been heard
+	last    bool // what was heard last was its end
 	first   bool // the piece asked for is a first one
 	fresh   bool
 	refused error
@@ -133,6 +134,8 @@ type Gate struct {
 	eager  line // may start now: first pieces, whole replies, everything under FIFO
 	paced  line // streams that are being played
 	run    []*Ticket
+
+	listening drys // of those who are gone, with sound left to play
 
 	held      time.Duration // sum of finished holds
 	running   time.Duration // sum of (epoch - start of hold) over those executing
@@ -301,6 +304,9 @@ func (g *Gate) Heard(t *Ticket, now time.Time, sound time.Duration) (silence tim
 	return silence
 }
 
+// Last says that what was heard last was the end of t: released, it still counts as a stream until that is played.
+func (g *Gate) Last(t *Ticket) { t.last = true }
+
 // Leave gives back t's place, or its turn, and keeps it in the system.
 func (g *Gate) Leave(t *Ticket, now time.Time) {
 	switch t.state {
@@ -327,6 +333,9 @@ func (g *Gate) Release(t *Ticket, now time.Time) {
 	g.Leave(t, now)
 	t.state = released
 	g.counts.InSystem--
+	if g.cfg.Predict && t.last && !t.whole {
+		heap.Push(&g.listening, t.dry)
+	}
 	if !t.ran {
 		g.counts.Abandoned++
 		return

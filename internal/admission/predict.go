@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"container/heap"
 	"fmt"
 	"time"
 )
@@ -79,8 +80,12 @@ func (c *costs) demand() float64 {
 
 // fits says whether a request that comes now would hear its first sound in time, and leave the others theirs.
 func (g *Gate) fits(now time.Time) bool {
+	for len(g.listening) > 0 && !g.listening[0].After(now) {
+		heap.Pop(&g.listening)
+	}
+	// Work for a stream is done ahead of its listener and must be paid for all the same: it counts until it was played.
 	places := float64(g.cfg.Places)
-	if float64(g.counts.InSystem+1)*g.costs.demand() > utilisation*places {
+	if float64(g.counts.InSystem+len(g.listening)+1)*g.costs.demand() > utilisation*places {
 		return false
 	}
 	by := now.Add(g.cfg.SLO)
@@ -96,4 +101,19 @@ func (g *Gate) fits(now time.Time) bool {
 		}
 	}
 	return time.Duration(float64(work)/places)+g.costs.of(g.costs.first) <= g.cfg.SLO
+}
+
+// drys is a heap of instants.
+type drys []time.Time
+
+func (d drys) Len() int           { return len(d) }
+func (d drys) Less(i, j int) bool { return d[i].Before(d[j]) }
+func (d drys) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *drys) Push(x any)        { *d = append(*d, x.(time.Time)) }
+
+func (d *drys) Pop() any {
+	n := len(*d) - 1
+	t := (*d)[n]
+	*d = (*d)[:n]
+	return t
 }

@@ -16,6 +16,7 @@ import (
 	"loadline/internal/artifact"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
+	"loadline/internal/measure"
 )
 
 // settleLimit bounds every wait for an endpoint to settle: what takes longer has met no capacity.
@@ -133,14 +134,22 @@ func (v *Variant) register(ctx context.Context, t *freeze.Target) error {
 
 // setDesired asks for a count, waiting while another update is in progress: AWS takes one at a time.
 func (v *Variant) setDesired(ctx context.Context, n int) error {
+	_, err := v.Scale(ctx, n)
+	return err
+}
+
+// Scale asks for a count, waiting while another update is in progress, and says when the call that was accepted was made. A
+// refusal by the account's quota is ErrQuota.
+func (v *Variant) Scale(ctx context.Context, n int) (at time.Time, err error) {
 	b := backoff{next: v.Poll, most: 20 * v.Poll}
 	for {
 		_, desired, _, err := v.Count(ctx)
 		if err != nil {
-			return cause(ctx, err)
+			return at, cause(ctx, err)
 		}
+		at = time.Now()
 		if desired == n {
-			return nil
+			return at, nil
 		}
 		_, err = v.sagemaker.UpdateEndpointWeightsAndCapacities(ctx, &sagemaker.UpdateEndpointWeightsAndCapacitiesInput{
 			EndpointName: &v.endpoint,
@@ -148,17 +157,50 @@ func (v *Variant) setDesired(ctx context.Context, n int) error {
 				{VariantName: &v.name, DesiredInstanceCount: aws.Int32(int32(n))},
 			},
 		})
-		if err == nil {
-			return nil
-		}
-		if !is(err, "ValidationException", "in-progress") {
-			return cause(ctx, plain(err))
+		switch {
+		case err == nil:
+			return at, nil
+		case is(err, "ResourceLimitExceeded", ""):
+			return at, fmt.Errorf("%w: %w", measure.ErrQuota, plain(err))
+		case !is(err, "ValidationException", "in-progress"):
+			return at, cause(ctx, plain(err))
 		}
 		v.Say("another update of the endpoint is in progress: waiting for it")
 		if err := b.pause(ctx); err != nil {
-			return err
+			return at, err
 		}
 	}
+}
+
+// Settle waits until the variant holds n instances and the endpoint is in service.
+func (v *Variant) Settle(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("endpoint %s did not settle at %d instances within %s", v.endpoint, n, settleLimit))
+	defer cancel()
+	_, err := v.settle(ctx, fmt.Sprintf("waiting for it to hold %d", n), func(s freeze.Variant) bool {
+		return s.Status == freeze.InService && s.Desired == n && s.Current == n
+	})
+	return err
+}
+
+// Look is the variant's status and counts, and why its last change failed, by one call.
+func (v *Variant) Look(ctx context.Context) (measure.Look, error) {
+	out, err := v.describe(ctx)
+	if err != nil {
+		return measure.Look{}, err
+	}
+	pv, err := v.of(out)
+	if err != nil {
+		return measure.Look{}, err
+	}
+	look := measure.Look{Status: string(out.EndpointStatus), Reason: aws.ToString(out.FailureReason),
+		Desired: int(aws.ToInt32(pv.DesiredInstanceCount)), Current: int(aws.ToInt32(pv.CurrentInstanceCount)),
+		Modified: aws.ToTime(out.LastModifiedTime)}
+	for _, s := range pv.VariantStatus {
+		if m := aws.ToString(s.StatusMessage); m != "" {
+			look.Reason = strings.TrimSpace(look.Reason + " " + m)
+		}
+	}
+	return look, nil
 }
 
 // settle looks at the variant until it is as wanted, and returns the last look.

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
 	aas "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 
@@ -35,6 +36,7 @@ type Variant struct {
 	sagemaker              *sagemaker.Client
 	scaling                *applicationautoscaling.Client
 	cloudwatch             *cloudwatch.Client
+	logs                   *cloudwatchlogs.Client
 }
 
 // Open finds the variant. An empty name is the endpoint's only one; where it has several, one has to be named.
@@ -45,6 +47,7 @@ func Open(ctx context.Context, cfg aws.Config, endpoint, variant string) (*Varia
 		sagemaker:  sagemaker.NewFromConfig(cfg),
 		scaling:    applicationautoscaling.NewFromConfig(cfg),
 		cloudwatch: cloudwatch.NewFromConfig(cfg),
+		logs:       cloudwatchlogs.NewFromConfig(cfg),
 	}
 	if cfg.BaseEndpoint != nil && loopback(*cfg.BaseEndpoint) {
 		v.Poll = 50 * time.Millisecond

@@ -35,7 +35,7 @@ const (
 	staggerUnknown = 100 * time.Millisecond // spread of new workers while no service time is known
 	staggerMost    = 10 * time.Second
 	staggerLeast   = 250 * time.Microsecond // between two: each may have to dial
-	backoffFirst   = 20 * time.Millisecond // doubled at each failure in a row
+	backoffFirst   = 20 * time.Millisecond  // doubled at each failure in a row
 	backoffMost    = time.Second
 	fastFailure    = 100 * time.Millisecond // a failure sooner than this is answered by backing off
 )

@@ -15,8 +15,6 @@ import (
 const (
 	mostAlarmNames = 100 // of one call
 	mostActions    = 5   // of one state
-
-	alarmNotFound = "ResourceNotFound"
 )
 
 type putAlarmIn struct {
@@ -193,7 +191,7 @@ func (l *Local) deleteAlarms(_ context.Context, in *alarmNamesIn) (*nothing, err
 	defer l.mu.Unlock()
 	for _, name := range in.AlarmNames {
 		if _, ok := l.scaler.Alarm(name); !ok {
-			return nil, wire.Refuse(alarmNotFound, "Unknown alarm: %s", name)
+			return nil, wire.Refuse(wire.CloudwatchNotFound, "Unknown alarm: %s", name)
 		}
 	}
 	for _, name := range in.AlarmNames {
@@ -228,7 +226,7 @@ func (l *Local) setAlarmState(_ context.Context, in *setAlarmStateIn) (*nothing,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.scaler.Alarm(*in.AlarmName); !ok {
-		return nil, wire.Refuse(alarmNotFound, "Unknown alarm: %s", *in.AlarmName)
+		return nil, wire.Refuse(wire.CloudwatchNotFound, "Unknown alarm: %s", *in.AlarmName)
 	}
 	if err := l.scaler.SetAlarmState(l.now(), *in.AlarmName, alarm.State(*in.StateValue), *in.StateReason); err != nil {
 		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))

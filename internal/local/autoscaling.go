@@ -27,8 +27,6 @@ var autoscaling = service{"AnyScaleFrontendService", map[string]operation{
 	"ListTagsForResource":       op((*Local).listTargetTags),
 }}
 
-const resourceNotFound = "ResourceNotFoundException"
-
 // The only namespace, and the dimension that the tests scale.
 const (
 	sagemakerNamespace = "sagemaker"
@@ -187,7 +185,7 @@ func (l *Local) targetTags(arn *string) (map[string]string, error) {
 			return l.tags[t.ARN], nil
 		}
 	}
-	return nil, wire.Refuse(resourceNotFound, "The resource %q doesn't exist.", deref(arn, ""))
+	return nil, wire.Refuse(wire.ResourceNotFound, "The resource %q doesn't exist.", deref(arn, ""))
 }
 
 func (l *Local) tagTarget(_ context.Context, in *targetTagsIn) (*nothing, error) {

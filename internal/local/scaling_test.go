@@ -280,3 +280,8 @@ func TestScalesByRate(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// bounds is a registration with both bounds.
+func bounds(least, most int32) func(*aas.RegisterScalableTargetInput) {
+	return func(in *aas.RegisterScalableTargetInput) { in.MinCapacity, in.MaxCapacity = &least, &most }
+}

@@ -354,6 +354,12 @@ func (s *Server) heard(t *admission.Ticket, sound time.Duration, keep bool) time
 	return silence
 }
 
+func (s *Server) last(t *admission.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate.Last(t)
+}
+
 func (s *Server) leave(t *admission.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

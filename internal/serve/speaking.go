@@ -109,6 +109,7 @@ func (sp *speaking) run(ctx context.Context, a ask, next script) (err error) {
 		case err == io.EOF && made == 0:
 			return errors.New("the engine made no sound")
 		case err == io.EOF:
+			sp.s.last(sp.t)
 			return nil
 		case err != nil:
 			return err
