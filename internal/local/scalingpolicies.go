@@ -221,6 +221,11 @@ func (l *Local) describePolicies(_ context.Context, in *describePoliciesIn) (*de
 	if err := within(in.ServiceNamespace, in.ResourceId, in.ScalableDimension); err != nil {
 		return nil, err
 	}
+	if l.denied("cloudwatch:DescribeAlarms") {
+		f := wire.Refuse("FailedResourceAccessException", "%s is not authorized to perform: cloudwatch:DescribeAlarms", l.user())
+		f.HTTP = 400
+		return nil, f
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []scalingPolicy{}
