@@ -15,6 +15,7 @@ import (
 	aastypes "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
 	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker"
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
@@ -284,4 +285,91 @@ func TestScalesByRate(t *testing.T) {
 // bounds is a registration with both bounds.
 func bounds(least, most int32) func(*aas.RegisterScalableTargetInput) {
 	return func(in *aas.RegisterScalableTargetInput) { in.MinCapacity, in.MaxCapacity = &least, &most }
+}
+
+// TestFaults: a quota, no machine, a container that is never healthy and a change that is stuck are four different answers.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		fault        fleet.Fault
+		code, text   string
+		after        time.Duration
+		endpoint     string
+		failureEnds  string
+		desiredAfter int
+	}{
+		{fleet.FailQuota, "Failed", "ResourceLimitExceeded", time.Minute, "InService", "", 1},
+		{fleet.FailPlacement, "Unfulfilled", "InsufficientInstanceCapacity", 31 * time.Minute, "InService", "InsufficientInstanceCapacity", 1},
+		{fleet.FailHealth, "Unfulfilled", "did not pass the ping health check", 12 * time.Minute, "InService", "for this endpoint.", 1},
+		{fleet.FailStuck, "InProgress", "Waiting for change to be fulfilled", 48 * time.Hour, "Updating", "", 3},
+	} {
+		e := one(1)
+		e.Variants[0].Stages = fleet.Stages{Provision: 100 * time.Second}
+		s := stepping(t, Config{Endpoints: []Endpoint{e}, Faults: fleet.Faults{c.fault: 1}}, ok)
+		if err := s.register(t, primary, bounds(3, 9)); err != nil {
+			t.Fatal(err)
+		}
+		changed := s.now()
+		for step := time.Minute; s.elapsed() < c.after; {
+			s.offset.Add(int64(step))
+			s.tick()
+		}
+		log := s.activities(t, false)
+		if len(log) != 1 || string(log[0].StatusCode) != c.code || !strings.Contains(*log[0].StatusMessage, c.text) || *log[0].Cause != "minimum capacity was set to 3" {
+			t.Errorf("%s: %s %s", c.fault, log[0].StatusCode, *log[0].StatusMessage)
+		}
+		out, err := s.sm.DescribeEndpoint(t.Context(), &sm.DescribeEndpointInput{EndpointName: aws.String(speech)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(out.EndpointStatus) != c.endpoint || !strings.HasSuffix(aws.ToString(out.FailureReason), c.failureEnds) ||
+			int(*out.ProductionVariants[0].DesiredInstanceCount) != c.desiredAfter || *out.ProductionVariants[0].CurrentInstanceCount != 1 {
+			t.Errorf("%s: %s %q %+v", c.fault, out.EndpointStatus, aws.ToString(out.FailureReason), out.ProductionVariants[0])
+		}
+		if stuck := out.LastModifiedTime.Equal(changed); stuck != (c.fault == fleet.FailStuck) && c.fault != fleet.FailQuota {
+			t.Errorf("%s: modified at %s, the change was at %s", c.fault, out.LastModifiedTime, changed)
+		}
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSuspended: a suspended state that is absent, {} and all false are the same; suspended out, alarms fire and nothing
+// happens, and on resuming it does.
+func TestSuspended(t *testing.T) {
+	s := stepping(t, Config{Endpoints: []Endpoint{one(1)}}, ok)
+	state := func() aastypes.SuspendedState {
+		return *s.targets(t, aas.DescribeScalableTargetsInput{}).ScalableTargets[0].SuspendedState
+	}
+	before := state()
+	suspend := func(st *aastypes.SuspendedState) {
+		t.Helper()
+		if err := s.register(t, primary, func(in *aas.RegisterScalableTargetInput) { in.SuspendedState = st }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	suspend(nil)
+	suspend(&aastypes.SuspendedState{})
+	if after := state(); *after.DynamicScalingInSuspended || *after.DynamicScalingOutSuspended || *after.ScheduledScalingSuspended ||
+		*before.DynamicScalingOutSuspended != *after.DynamicScalingOutSuspended {
+		t.Errorf("%+v", after)
+	}
+	suspend(&aastypes.SuspendedState{DynamicScalingOutSuspended: aws.Bool(true)})
+	put := s.track(t, "rate", "SageMakerVariantInvocationsPerInstance", 0.5)
+	for range 5 {
+		for range 3 {
+			if _, err := s.invoke(t, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.step(time.Minute)
+	}
+	out, err := s.cw.DescribeAlarms(t.Context(), &cw.DescribeAlarmsInput{AlarmNames: []string{*put.Alarms[0].AlarmName}})
+	if err != nil || out.MetricAlarms[0].StateValue != "ALARM" || len(s.activities(t, true)) != 0 {
+		t.Errorf("%v: %s, activities %v", err, out.MetricAlarms[0].StateValue, s.activities(t, true))
+	}
+	suspend(&aastypes.SuspendedState{DynamicScalingOutSuspended: aws.Bool(false)})
+	if d := s.desired(t); d != 6 {
+		t.Errorf("3 a minute at a target of 0.5 made %d instances on resuming", d)
+	}
 }
