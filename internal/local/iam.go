@@ -93,7 +93,7 @@ type roleOut struct {
 
 func (l *Local) roleOut(r *role) roleOut {
 	return roleOut{r.path, r.name, fmt.Sprintf("AROA%016X", fnv64(r.name)), l.roleARN(r), wire.At(r.created),
-		url.QueryEscape(r.trust), r.about, r.session, sortedTags(r.tags)}
+		escaped(r.trust), r.about, r.session, sortedTags(r.tags)}
 }
 
 type roleIn struct {
@@ -145,6 +145,11 @@ func (l *Local) createRole(_ context.Context, in *roleIn) (*oneRoleOut, error) {
 		r.tags[t.Key] = t.Value
 	}
 	return &oneRoleOut{l.roleOut(r)}, nil
+}
+
+// escaped is a document as IAM tells it.
+func escaped(document string) string {
+	return strings.ReplaceAll(url.QueryEscape(document), "+", "%20")
 }
 
 func isPolicy(document string) bool {
@@ -272,7 +277,7 @@ func (l *Local) getRolePolicy(_ context.Context, in *roleIn) (*rolePolicyOut, er
 		if r.inline[name] == "" {
 			return nil, noRolePolicy(name)
 		}
-		return &rolePolicyOut{r.name, name, url.QueryEscape(r.inline[name])}, nil
+		return &rolePolicyOut{r.name, name, escaped(r.inline[name])}, nil
 	})
 }
 
@@ -453,7 +458,7 @@ func (l *Local) getPolicyVersion(_ context.Context, in *policyIn) (*policyVersio
 	if v := deref(in.VersionId, ""); v != "v1" {
 		return nil, wire.Refuse(wire.NoSuchEntity, "Policy %s version %s does not exist: a policy here has one version.", *in.PolicyArn, v)
 	}
-	return &policyVersionOut{policyVersion{"v1", true, wire.At(p.created), url.QueryEscape(p.document)}}, nil
+	return &policyVersionOut{policyVersion{"v1", true, wire.At(p.created), escaped(p.document)}}, nil
 }
 
 type policyVersionsOut struct {

@@ -72,9 +72,10 @@ type Spec struct {
 	Endpoint string
 	Variant  string
 	Model    Model
-	Type     string // instance type
-	Seed     uint64 // its own
-	AtOnce   bool   // it has been there for a while: nothing of a start-up is to be played
+	Type     string    // instance type
+	Seed     uint64    // its own
+	AtOnce   bool      // it has been there for a while: nothing of a start-up is to be played
+	Output   io.Writer // what the container prints: its log stream, and metrics of the lines that say so
 }
 
 // Usage of an instance: what it used since its start in seconds, and the share of its memory in use now in percent.
@@ -101,6 +102,7 @@ type Config struct {
 	Account   string // "": 000000000000
 	Endpoints []Endpoint
 	Start     Starter
+	Stages    fleet.Stages       // of instances of endpoints that are created later
 	Quota     int                // instances of one type; 0: 100
 	Published time.Duration      // after the end of a period its platform metrics can be read
 	Unknowns  autoscale.Unknowns // of the autoscaler; its Delay is Published

@@ -11,16 +11,31 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
-	"loadline/internal/wire"
 )
 
 // endpoint is one endpoint's control side: its life, and what stands behind each of its instances.
 type endpoint struct {
-	spec   Endpoint
-	config *endpointConfig
+	deployment
+	next   *deployment // of an update under way
 	fleet  *fleet.Endpoint
-	route  *route
 	live   map[string]*instance
+	atOnce bool // what is Creating has been there for a while
+}
+
+// deployment is what an endpoint runs at one revision of it.
+type deployment struct {
+	revision int // the fleet's
+	spec     Endpoint
+	config   *endpointConfig
+	route    *route
+}
+
+// at is what the endpoint runs at a revision.
+func (ep *endpoint) at(revision int) *deployment {
+	if ep.next != nil && ep.next.revision == revision {
+		return ep.next
+	}
+	return &ep.deployment
 }
 
 // boot makes the endpoints of the configuration and returns once all are in service, or one cannot be.
@@ -53,14 +68,13 @@ func (l *Local) boot(ctx context.Context) error {
 	}
 }
 
-// create puts an endpoint in place with its model and configuration.
+// create puts an endpoint of Config in place, with its model, configuration and scalable targets.
 func (l *Local) create(spec Endpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	cfg := &endpointConfig{EndpointConfigName: spec.Name + "-config", CreationTime: wire.At(now)}
-	cfg.EndpointConfigArn = l.arn("sagemaker", "endpoint-config/"+cfg.EndpointConfigName)
-	fc := fleet.Config{Name: spec.Name, AtOnce: true, Faults: l.cfg.Faults}
+	cfg := &endpointConfig{name: spec.Name + "-config", created: now}
+	var told []map[string]any
 	for i := range spec.Variants {
 		v := &spec.Variants[i]
 		if v.Weight == 0 {
@@ -69,36 +83,30 @@ func (l *Local) create(spec Endpoint) error {
 		if v.Routing == "" {
 			v.Routing = Random
 		}
-		fc.Variants = append(fc.Variants, fleet.VariantConfig{Name: v.Name, InstanceType: v.InstanceType,
-			Initial: v.Instances, Weight: v.Weight, Stages: v.Stages})
-		cfg.ProductionVariants = append(cfg.ProductionVariants, configVariant{
-			VariantName: v.Name, ModelName: v.Model.Name, InitialInstanceCount: v.Instances, InstanceType: v.InstanceType,
-			InitialVariantWeight: v.Weight, RoutingConfig: routingConfig{v.Routing},
-			ContainerStartupHealthCheckTimeoutInSeconds: int(v.Stages.Health / time.Second),
-		})
-		l.models[v.Model.Name] = &model{
-			ModelName: v.Model.Name, ModelArn: l.arn("sagemaker", "model/"+v.Model.Name),
-			PrimaryContainer: container{Image: v.Model.Image, Mode: "SingleModel", Environment: v.Model.Env},
-			ExecutionRoleArn: fmt.Sprintf("arn:aws:iam::%s:role/speech-sagemaker-execution", l.cfg.Account), CreationTime: wire.At(now),
+		variant := map[string]any{"VariantName": v.Name, "ModelName": v.Model.Name, "InitialInstanceCount": v.Instances, "InstanceType": v.InstanceType,
+			"InitialVariantWeight": v.Weight, "RoutingConfig": routingConfig{v.Routing}}
+		if s := int(v.Stages.Health / time.Second); s > 0 {
+			variant["ContainerStartupHealthCheckTimeoutInSeconds"] = s
 		}
+		told = append(told, variant)
+		cfg.variants = append(cfg.variants, configVariant{VariantName: v.Name, ModelName: v.Model.Name, InstanceType: v.InstanceType,
+			InitialInstanceCount: v.Instances, InitialVariantWeight: v.Weight, RoutingConfig: routingConfig{v.Routing},
+			ContainerStartupHealthCheckTimeoutInSeconds: int(v.Stages.Health / time.Second)})
+		container := map[string]any{"Image": v.Model.Image, "Mode": "SingleModel"}
+		if v.Model.Env != nil {
+			container["Environment"] = v.Model.Env
+		}
+		l.models[v.Model.Name] = &model{name: v.Model.Name, created: now, run: v.Model, members: *members(nil).with(map[string]any{
+			"PrimaryContainer": container, "ExecutionRoleArn": l.iamARN("role", "/", "speech-sagemaker-execution")})}
 	}
+	cfg.members = *members(nil).with(map[string]any{"ProductionVariants": told})
 	if limit, used := l.cfg.Quota, l.wanted(spec); used > limit {
 		return fmt.Errorf("%d instances are more than the quota of %d", used, limit)
 	}
-	f, events, err := fleet.New(fc, now, rand.New(rand.NewPCG(l.cfg.Seed, fnv64(spec.Name))))
-	if err != nil {
+	l.configs[cfg.name] = cfg
+	if err := l.place(spec, cfg, true); err != nil {
 		return err
 	}
-	ep := &endpoint{spec: spec, config: cfg, fleet: f, live: map[string]*instance{}}
-	if ep.route, err = l.newRoute(spec); err != nil {
-		return err
-	}
-	l.endpoints[spec.Name], l.configs[cfg.EndpointConfigName] = ep, cfg
-	routes := map[string]*route{}
-	for name, ep := range l.endpoints {
-		routes[name] = ep.route
-	}
-	l.routes.Store(&routes)
 	for _, v := range spec.Variants {
 		if v.Max > 0 {
 			r := autoscale.Registration{Resource: resourceID(spec.Name, v.Name), Min: &v.Min, Max: &v.Max}
@@ -107,8 +115,82 @@ func (l *Local) create(spec Endpoint) error {
 			}
 		}
 	}
+	return nil
+}
+
+// fleet is the variant as the fleet wants it.
+func (v *Variant) fleet() fleet.VariantConfig {
+	return fleet.VariantConfig{Name: v.Name, InstanceType: v.InstanceType, Initial: v.Instances, Weight: v.Weight, Stages: v.Stages}
+}
+
+// place starts an endpoint. l.mu is held.
+func (l *Local) place(spec Endpoint, cfg *endpointConfig, atOnce bool) error {
+	d, err := l.newDeployment(0, spec, cfg, nil)
+	if err != nil {
+		return err
+	}
+	fc := fleet.Config{Name: spec.Name, AtOnce: atOnce, Faults: l.cfg.Faults}
+	for _, v := range spec.Variants {
+		fc.Variants = append(fc.Variants, v.fleet())
+	}
+	f, events, err := fleet.New(fc, l.now(), rand.New(rand.NewPCG(l.cfg.Seed, fnv64(spec.Name))))
+	if err != nil {
+		return err
+	}
+	ep := &endpoint{deployment: *d, fleet: f, live: map[string]*instance{}, atOnce: atOnce}
+	l.endpoints[spec.Name] = ep
+	l.publishRoutes()
 	l.act(ep, events)
 	return nil
+}
+
+// newDeployment is what a revision of an endpoint runs; variants of the same name keep their instances' accounts of old.
+// l.mu is held.
+func (l *Local) newDeployment(revision int, spec Endpoint, cfg *endpointConfig, old *route) (*deployment, error) {
+	r, err := l.newRoute(spec)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range r.variants {
+		if old == nil {
+			break
+		}
+		if was := old.variant(v.name); was != nil {
+			r.variants[i] = was
+		}
+	}
+	return &deployment{revision, spec, cfg, r}, nil
+}
+
+// publishRoutes lets requests find the endpoints that are there. l.mu is held.
+func (l *Local) publishRoutes() {
+	routes := map[string]*route{}
+	for name, ep := range l.endpoints {
+		routes[name] = ep.route
+	}
+	l.routes.Store(&routes)
+}
+
+// takeOver makes an update that the fleet has let take over what requests find. l.mu is held.
+func (l *Local) takeOver(ep *endpoint) {
+	if ep.next == nil {
+		return
+	}
+	if ep.fleet.Revision == ep.revision {
+		if ep.fleet.Status == fleet.InService || ep.fleet.Status == fleet.RollingBack {
+			ep.next = nil // it was rolled back
+		}
+		return
+	}
+	ep.deployment, ep.next = *ep.next, nil
+	for i, v := range ep.fleet.Variants() {
+		vr := ep.route.variant(v.Name)
+		vr.weigh(v.Weight)
+		vr.mu.Lock()
+		vr.routing = ep.spec.Variants[i].Routing
+		vr.mu.Unlock()
+	}
+	l.publishRoutes()
 }
 
 // wanted is the most instances of one type that the account would hold with the endpoint. l.mu is held.
@@ -131,9 +213,13 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 		return
 	}
 	for _, e := range events {
+		if e.Kind != fleet.Route { // what comes is routed to before what goes is not
+			l.takeOver(ep)
+		}
 		switch e.Kind {
 		case fleet.Start:
-			inst := newInstance(l.run, l.spec(ep, e), ep.route.variant(e.Variant))
+			d := ep.at(e.Revision)
+			inst := newInstance(l.run, l.spec(ep, d, e), d.route.variant(e.Variant))
 			ep.live[e.Instance] = inst
 			l.work.Go(func() { l.start(ep, inst) })
 		case fleet.Route:
@@ -165,8 +251,14 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 			if ep.fleet.Status == fleet.InService {
 				l.settled(ep)
 			}
+		case fleet.Deleted:
+			l.log.Printf("%s is deleted", ep.fleet.Name)
+			delete(l.endpoints, ep.fleet.Name)
+			delete(l.tags, l.endpointARN(ep.fleet.Name))
+			l.publishRoutes()
 		}
 	}
+	l.takeOver(ep)
 	l.wake()
 }
 
@@ -185,11 +277,13 @@ func (l *Local) report(ep *endpoint, tell func(now time.Time) []fleet.Event) {
 	l.wake() // something may be due that no event tells of
 }
 
-func (l *Local) spec(ep *endpoint, e fleet.Event) Spec {
-	for _, v := range ep.spec.Variants {
+func (l *Local) spec(ep *endpoint, d *deployment, e fleet.Event) Spec {
+	for _, v := range d.spec.Variants {
 		if v.Name == e.Variant {
-			return Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType,
-				Seed: l.rng.Uint64(), AtOnce: ep.fleet.Status == fleet.Creating}
+			s := Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType,
+				Seed: l.rng.Uint64(), AtOnce: ep.atOnce && ep.fleet.Status == fleet.Creating}
+			s.Output = &output{l: l, group: "/aws/sagemaker/Endpoints/" + s.Endpoint, stream: s.Variant + "/" + s.ID}
+			return s
 		}
 	}
 	panic("the fleet has a variant that the endpoint does not")

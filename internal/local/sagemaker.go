@@ -1,67 +1,40 @@
 package local
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
 
-	"loadline/internal/fleet"
 	"loadline/internal/wire"
 )
 
-// sagemaker is the control plane.
+// sagemaker is the control plane: models (models.go), endpoint configurations (configs.go), endpoints (endpoints.go) and
+// the tags of all three.
 var sagemaker = service{"SageMaker", map[string]operation{
-	"DescribeEndpoint":                   op((*Local).describeEndpoint),
-	"DescribeEndpointConfig":             op((*Local).describeEndpointConfig),
+	"CreateModel":                        op((*Local).createModel),
 	"DescribeModel":                      op((*Local).describeModel),
+	"ListModels":                         op((*Local).listModels),
+	"DeleteModel":                        op((*Local).deleteModel),
+	"CreateEndpointConfig":               op((*Local).createEndpointConfig),
+	"DescribeEndpointConfig":             op((*Local).describeEndpointConfig),
+	"ListEndpointConfigs":                op((*Local).listEndpointConfigs),
+	"DeleteEndpointConfig":               op((*Local).deleteEndpointConfig),
+	"CreateEndpoint":                     op((*Local).createEndpoint),
+	"DescribeEndpoint":                   op((*Local).describeEndpoint),
 	"ListEndpoints":                      op((*Local).listEndpoints),
+	"UpdateEndpoint":                     op((*Local).updateEndpoint),
+	"DeleteEndpoint":                     op((*Local).deleteEndpoint),
 	"UpdateEndpointWeightsAndCapacities": op((*Local).updateWeightsAndCapacities),
 	"AddTags":                            op((*Local).addTags),
 	"ListTags":                           op((*Local).listTags),
 	"DeleteTags":                         op((*Local).deleteTags),
 }}
-
-// endpointConfig and model are what DescribeEndpointConfig and DescribeModel answer.
-type endpointConfig struct {
-	EndpointConfigName string
-	EndpointConfigArn  string
-	ProductionVariants []configVariant
-	CreationTime       wire.Stamp
-}
-
-type configVariant struct {
-	VariantName                                 string
-	ModelName                                   string
-	InitialInstanceCount                        int
-	InstanceType                                string
-	InitialVariantWeight                        float64
-	RoutingConfig                               routingConfig
-	ContainerStartupHealthCheckTimeoutInSeconds int `json:",omitempty"`
-}
-
-type routingConfig struct{ RoutingStrategy Routing }
-
-type model struct {
-	ModelName              string
-	ModelArn               string
-	PrimaryContainer       container
-	ExecutionRoleArn       string
-	CreationTime           wire.Stamp
-	EnableNetworkIsolation bool
-}
-
-type container struct {
-	Image       string
-	Mode        string
-	Environment map[string]string `json:",omitempty"`
-}
 
 func (l *Local) arn(service, resource string) string {
 	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, l.cfg.Region, l.cfg.Account, resource)
@@ -97,158 +70,37 @@ func (l *Local) endpointNamed(member string, name *string) (*endpoint, error) {
 	return ep, nil
 }
 
-type describeEndpointIn struct{ EndpointName *string }
-
-type describeEndpointOut struct {
-	EndpointName       string
-	EndpointArn        string
-	EndpointConfigName string
-	ProductionVariants []variantSummary
-	EndpointStatus     fleet.Status
-	FailureReason      string `json:",omitempty"`
-	CreationTime       wire.Stamp
-	LastModifiedTime   wire.Stamp
+// listIn is what listings of SageMaker's resources are asked with.
+type listIn struct {
+	NameContains, SortBy, SortOrder, NextToken *string
+	MaxResults                                 *int
+	CreationTimeAfter, CreationTimeBefore      *wire.Stamp
 }
 
-type variantSummary struct {
-	VariantName          string
-	DeployedImages       []deployedImage
-	CurrentWeight        float64
-	DesiredWeight        float64
-	CurrentInstanceCount int
-	DesiredInstanceCount int
-	RoutingConfig        routingConfig
-	VariantStatus        []variantStatus `json:",omitempty"`
+// outside says whether a time is not between two others, where they are given.
+func outside(t time.Time, after, before *wire.Stamp) bool {
+	return after != nil && !t.After(after.Time) || before != nil && !t.Before(before.Time)
 }
 
-type deployedImage struct {
-	SpecifiedImage string
-	ResolvedImage  string
-	ResolutionTime wire.Stamp
-}
-
-type variantStatus struct {
-	Status        string
-	StartTime     wire.Stamp
-	StatusMessage string `json:",omitempty"`
-}
-
-func (l *Local) describeEndpoint(_ context.Context, in *describeEndpointIn) (*describeEndpointOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
-	if err != nil {
-		return nil, err
-	}
-	f := ep.fleet
-	out := &describeEndpointOut{
-		EndpointName: f.Name, EndpointArn: l.endpointARN(f.Name), EndpointConfigName: ep.config.EndpointConfigName,
-		EndpointStatus: f.Status, FailureReason: f.Reason, CreationTime: wire.At(f.Created), LastModifiedTime: wire.At(f.Modified),
-	}
-	for i, v := range f.Variants() {
-		image := ep.spec.Variants[i].Model.Image
-		s := variantSummary{
-			VariantName: v.Name, DeployedImages: []deployedImage{{image, image, wire.At(f.Created)}},
-			CurrentWeight: v.Weight, DesiredWeight: v.DesiredWeight,
-			CurrentInstanceCount: v.Current(), DesiredInstanceCount: v.Desired,
-			RoutingConfig: ep.config.ProductionVariants[i].RoutingConfig,
-		}
-		if f.Status == fleet.Creating || f.Status == fleet.Updating {
-			s.VariantStatus = []variantStatus{{string(f.Status), wire.At(f.Modified), ""}}
-		}
-		out.ProductionVariants = append(out.ProductionVariants, s)
-	}
-	return out, nil
-}
-
-type describeEndpointConfigIn struct{ EndpointConfigName *string }
-
-func (l *Local) describeEndpointConfig(_ context.Context, in *describeEndpointConfigIn) (*endpointConfig, error) {
-	name, err := named("endpointConfigName", in.EndpointConfigName, 63)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.configs[name]
-	if c == nil {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint configuration %q.", l.arn("sagemaker", "endpoint-config/"+name))
-	}
-	return c, nil // never changed once made
-}
-
-type describeModelIn struct{ ModelName *string }
-
-func (l *Local) describeModel(_ context.Context, in *describeModelIn) (*model, error) {
-	name, err := named("modelName", in.ModelName, 63)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.models[name]
-	if m == nil {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.arn("sagemaker", "model/"+name))
-	}
-	return m, nil // never changed once made
-}
-
-type listEndpointsIn struct {
-	NameContains, StatusEquals, SortBy, SortOrder, NextToken *string
-	MaxResults                                               *int
-	CreationTimeAfter, CreationTimeBefore                    *wire.Stamp
-	LastModifiedTimeAfter, LastModifiedTimeBefore            *wire.Stamp
-}
-
-type listEndpointsOut struct {
-	Endpoints []endpointSummary
-	NextToken string `json:",omitempty"`
-}
-
-type endpointSummary struct {
-	EndpointName, EndpointArn      string
-	CreationTime, LastModifiedTime wire.Stamp
-	EndpointStatus                 fleet.Status
-}
-
-func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndpointsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := &listEndpointsOut{Endpoints: []endpointSummary{}}
-	outside := func(t time.Time, after, before *wire.Stamp) bool {
-		return after != nil && !t.After(after.Time) || before != nil && !t.Before(before.Time)
-	}
-	for name, ep := range l.endpoints {
-		f := ep.fleet
-		switch {
-		case in.NameContains != nil && !strings.Contains(name, *in.NameContains),
-			in.StatusEquals != nil && string(f.Status) != *in.StatusEquals,
-			outside(f.Created, in.CreationTimeAfter, in.CreationTimeBefore),
-			outside(f.Modified, in.LastModifiedTimeAfter, in.LastModifiedTimeBefore):
-			continue
-		}
-		out.Endpoints = append(out.Endpoints, endpointSummary{name, l.endpointARN(name), wire.At(f.Created), wire.At(f.Modified), f.Status})
-	}
-	by, order := deref(in.SortBy, "CreationTime"), deref(in.SortOrder, "Descending")
-	sort.Slice(out.Endpoints, func(i, j int) bool {
-		a, b := out.Endpoints[i], out.Endpoints[j]
-		if order == "Descending" {
-			a, b = b, a
-		}
-		switch {
-		case by == "CreationTime" && !a.CreationTime.Equal(b.CreationTime.Time):
-			return a.CreationTime.Before(b.CreationTime.Time)
-		case by == "Status" && a.EndpointStatus != b.EndpointStatus:
-			return a.EndpointStatus < b.EndpointStatus
-		}
-		return a.EndpointName < b.EndpointName
+// listed is the page of a listing that is asked for; of tells an item's name and when it was created.
+func listed[T any](all []T, in *listIn, of func(T) (string, time.Time)) (page []T, next string, err error) {
+	all = slices.DeleteFunc(all, func(x T) bool {
+		name, created := of(x)
+		return !strings.Contains(name, deref(in.NameContains, "")) || outside(created, in.CreationTimeAfter, in.CreationTimeBefore)
 	})
-	page, next, err := paged(out.Endpoints, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
-	if err != nil {
-		return nil, err
-	}
-	out.Endpoints, out.NextToken = page, next
-	return out, nil
+	byName := deref(in.SortBy, "CreationTime") == "Name"
+	slices.SortFunc(all, func(x, y T) int {
+		if deref(in.SortOrder, "Descending") == "Descending" {
+			x, y = y, x
+		}
+		a, since := of(x)
+		b, until := of(y)
+		if byName {
+			return strings.Compare(a, b)
+		}
+		return cmp.Or(since.Compare(until), strings.Compare(a, b))
+	})
+	return paged(all, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
 }
 
 // paged is the page of a listing that a token names, and the token of the next; badToken is the code of a token that is
@@ -274,80 +126,6 @@ func deref[T any](p *T, otherwise T) T {
 		return otherwise
 	}
 	return *p
-}
-
-type updateWeightsIn struct {
-	EndpointName                *string
-	DesiredWeightsAndCapacities []struct {
-		VariantName          *string
-		DesiredWeight        *float64
-		DesiredInstanceCount *int
-	}
-}
-
-type endpointARNOut struct{ EndpointArn string }
-
-func (l *Local) updateWeightsAndCapacities(_ context.Context, in *updateWeightsIn) (*endpointARNOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
-	if err != nil {
-		return nil, err
-	}
-	if len(in.DesiredWeightsAndCapacities) == 0 {
-		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'desiredWeightsAndCapacities' failed to satisfy constraint: Member must not be null")
-	}
-	var changes []fleet.Change
-	for _, c := range in.DesiredWeightsAndCapacities {
-		name, err := named("desiredWeightsAndCapacities.1.member.variantName", c.VariantName, 63)
-		if err != nil {
-			return nil, err
-		}
-		if c.DesiredWeight != nil && !(*c.DesiredWeight >= 0) {
-			return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%v' at 'desiredWeightsAndCapacities.1.member.desiredWeight' failed to satisfy constraint: Member must have value greater than or equal to 0", *c.DesiredWeight)
-		}
-		changes = append(changes, fleet.Change{Variant: name, Desired: c.DesiredInstanceCount, Weight: c.DesiredWeight})
-	}
-	if err := l.setCapacity(ep, changes); err != nil {
-		return nil, err
-	}
-	return &endpointARNOut{l.endpointARN(ep.fleet.Name)}, nil
-}
-
-// setCapacity asks the fleet and puts its refusals in AWS's words. l.mu is held.
-func (l *Local) setCapacity(ep *endpoint, changes []fleet.Change) error {
-	events, err := ep.fleet.SetCapacity(l.now(), changes, l.quota)
-	var (
-		variant *fleet.VariantError
-		count   *fleet.CountError
-		limit   *fleet.LimitError
-	)
-	switch {
-	case err == nil:
-		for _, v := range ep.fleet.Variants() {
-			ep.route.variant(v.Name).weigh(v.Weight)
-		}
-		l.act(ep, events)
-		return nil
-	case errors.Is(err, fleet.ErrInProgress):
-		return wire.Refuse(wire.ValidationException, "Cannot update in-progress endpoint %q.", l.endpointARN(ep.fleet.Name))
-	case errors.As(err, &variant):
-		return wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", variant.Variant, l.endpointARN(ep.fleet.Name))
-	case errors.As(err, &count):
-		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'desiredWeightsAndCapacities.1.member.desiredInstanceCount' failed to satisfy constraint: Member must have value greater than or equal to 1", count.Count)
-	case errors.As(err, &limit):
-		return wire.Refuse(wire.LimitExceeded, "The account-level service limit '%s for endpoint usage' is %d Instances, with current utilization of %d Instances and a request delta of %d Instances. Please use AWS Service Quotas to request an increase for this quota.",
-			limit.InstanceType, limit.Limit, limit.Used, limit.Delta)
-	}
-	return err
-}
-
-// quota counts the account's instances of a type. l.mu is held.
-func (l *Local) quota(instanceType string) (limit, used int) {
-	for _, ep := range l.endpoints {
-		used += ep.fleet.Held(instanceType)
-	}
-	return l.cfg.Quota, used
 }
 
 type tag struct{ Key, Value string }
@@ -390,6 +168,13 @@ func (l *Local) tagged(arn *string) (map[string]string, error) {
 		l.tags[*arn] = map[string]string{}
 	}
 	return l.tags[*arn], nil
+}
+
+// putTags are the tags that a resource is created with. l.mu is held.
+func (l *Local) putTags(arn string, tags []tag) {
+	for _, t := range tags {
+		l.tagsOf(arn)[t.Key] = t.Value
+	}
 }
 
 func (l *Local) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
