@@ -43,6 +43,8 @@ type world struct {
 	history []point // capacity in service
 	seen    map[string]Status
 	shown   map[string]alarm.State
+	byHand  bool     // the change is somebody else's
+	broken  []string // what must never happen
 	fleet
 }
 
@@ -94,6 +96,9 @@ func (f *worldFleet) SetCapacity(r string, now time.Time, n int) error {
 	}
 	if f.Busy {
 		return errors.New("Cannot update in-progress endpoint.")
+	}
+	if tg, ok := w.s.Target(resource); ok && !w.byHand && (n < tg.Min || n > tg.Max) {
+		w.broken = append(w.broken, fmt.Sprintf("%d was set within %d to %d", n, tg.Min, tg.Max))
 	}
 	w.say("capacity %d -> %d", f.Desired, n)
 	f.from, f.Desired, f.Busy, f.Reason, f.due = f.Current, n, true, "", now.Add(f.provision)
@@ -387,6 +392,9 @@ func (w *world) command(f []string) error {
 	case "run":
 		w.pass(w.now.Add(*w.span(plain[0])))
 	case "set":
+		w.scaler()
+		w.byHand = true
+		defer func() { w.byHand = false }()
 		return (*worldFleet)(w).SetCapacity(resource, w.now, *w.count(plain[0]))
 	case "jump":
 		w.Desired = *w.count(plain[0])
@@ -413,9 +421,9 @@ func (w *world) command(f []string) error {
 }
 
 func (w *world) long(short string) string {
-	for l, s := range w.names {
-		if s == short {
-			return l
+	for _, a := range w.scaler().Alarms() {
+		if w.names[a.Name] == short {
+			return a.Name
 		}
 	}
 	return short

@@ -79,33 +79,6 @@ func (l *Local) settled(ep *endpoint) {
 	}
 }
 
-// scalableVariants says which variants of an endpoint are registered as scalable targets: an update may neither remove
-// them nor change their instance type. l.mu is held.
-func (l *Local) scalableVariants(endpoint string) func(variant string) bool {
-	return func(variant string) bool {
-		_, is := l.scaler.Target(resourceID(endpoint, variant))
-		return is
-	}
-}
-
-// deregisterAll removes the scalable targets of an endpoint that is being deleted, as AWS does in the caller's name: one
-// who may not deregister them cannot delete the endpoint. l.mu is held.
-func (l *Local) deregisterAll(endpoint string) error {
-	for _, t := range l.scaler.Targets() {
-		r, err := autoscale.ParseResource(t.Resource)
-		if err != nil || r.Endpoint != endpoint {
-			continue
-		}
-		if err := l.mayNot("application-autoscaling:DeregisterScalableTarget"); err != nil {
-			return err
-		}
-		if err := l.scaler.Deregister(l.now(), t.Resource); err != nil {
-			return scaleFault(err)
-		}
-	}
-	return nil
-}
-
 // scaleFault is the autoscaler's refusal on the wire.
 func scaleFault(err error) error {
 	var e *autoscale.Error
