@@ -18,7 +18,9 @@ import (
 	"loadline/internal/exit"
 	"loadline/internal/plan"
 	"loadline/internal/registry"
+	"loadline/internal/sample"
 	"loadline/internal/store"
+	"loadline/internal/trace"
 )
 
 const planExample = `  # the certified ladder, with an assumed scale-out time
@@ -36,6 +38,7 @@ type planFlags struct {
 	sloMS         float64
 	ceiling       time.Duration
 	allowMismatch bool
+	trace         string
 	model, models string
 	write         bool
 	emit          string
@@ -67,6 +70,7 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.Float64Var(&f.scenario.TroughRPS, "trough-rps", 0, "requests a second at the trough")
 	fl.Float64Var(&f.scenario.TroughStreams, "trough-streams", 0, "or requests in flight at the trough")
 	fl.Float64Var(&f.scenario.SurgeRatio, "surge-ratio", 1.25, "how much the load can grow while one scale-out takes (also --max-scaling-per-t-total)")
+	fl.StringVar(&f.trace, "trace", "", "traffic to take the surge from: counts or timestamps (CSV, JSON lines, CloudWatch, access log; gzip or not)")
 	fl.Float64Var(&f.sloMS, "slo-ms", 0, "objective in milliseconds; the ladder must have been judged by it (also --ttfab-slo-ms)")
 	fl.IntVar(&f.scenario.MinFloor, "min-floor", 1, "fewest instances that the plan may go down to")
 	fl.StringVar(&f.scenario.Rule, "rule", capacity.RuleFlow, "rule whose policies the plan holds: flow or slots")
@@ -171,6 +175,13 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 			return err
 		}
 	}
+	if f.trace != "" {
+		if in.Trace, err = readRecord(f.trace, readTrace); err != nil {
+			return err
+		}
+		in.TraceFile, in.KeepSurge = f.trace, set("surge-ratio")
+	}
+	in.Requests, in.RequestsBy = ladderLog(f.qmax, in.QMax)
 	reg, err := planModel(&in, f, set)
 	if err != nil {
 		return err
@@ -197,6 +208,31 @@ func readRecord[T any](path string, read func([]byte) (*T, error)) (*T, error) {
 		return nil, exit.Refuse(fmt.Errorf("%s: %w", path, err))
 	}
 	return v, nil
+}
+
+func readTrace(data []byte) (*trace.Trace, error) { return trace.Read(data) }
+
+// ladderLog is the requests of a ladder, from the log beside it. A ladder without one is planned on all the same.
+func ladderLog(path string, q *artifact.QMax) (rs []sample.Request, why string) {
+	if q.RequestLog == "" {
+		return nil, "the ladder has no request log"
+	}
+	file, err := store.FindLog(path, q.RunID)
+	if err != nil {
+		return nil, err.Error()
+	}
+	log, err := store.ReadLog(file)
+	if err != nil {
+		return nil, err.Error()
+	}
+	rs = []sample.Request{}
+	for i, rung := range log.Rungs {
+		for _, r := range rung {
+			r.Rung = i // several runs count their rungs from 0 each
+			rs = append(rs, r)
+		}
+	}
+	return rs, ""
 }
 
 // planModel adds what the registry knows of the model. A registry that was not asked for may be missing, and so may the

@@ -41,8 +41,21 @@ func newFlow(m Measured, s Scenario, t float64) (flow, error) {
 	if most := int(s.Ceiling * m.MuPlan); s.Ceiling > 0 && most < f.depth {
 		f.depth = max(1, most)
 	}
-	f.chain, f.stagesSource = m.server(model, f.depth)
+	f.chain, f.stagesSource = f.bursty(m).server(model, f.depth)
 	return f, nil
+}
+
+// bursty is m with a service as variable as service and arrivals together, beyond Poisson: in heavy traffic their
+// variabilities count alike (Kingman 1962). An instance sees less of the fleet's: of a stream split at random over N, the
+// dispersion D becomes 1 + (D − 1)/N.
+func (f flow) bursty(m Measured) Measured {
+	if m.CS2 == nil || f.s.Dispersion <= 1 {
+		return m
+	}
+	n := math.Max(1, math.Ceil(f.peak*(1+f.h)/m.MuPlan))
+	cs2 := *m.CS2 + (f.s.Dispersion-1)/n
+	m.CS2 = &cs2
+	return m
 }
 
 // Server is the instance as a chain: the flow-equivalent server of the ladder, lowered to μ's bound, for up to depth
@@ -66,7 +79,7 @@ func (m Measured) server(model Instance, depth int) (c queueing.Chain, source st
 	case m.CS2 == nil:
 		c.Stages, source = 1, "c_s² is not known: an exponential service, the safe side of most"
 	case *m.CS2 > 1.5:
-		c.Stages, source = 1, fmt.Sprintf("c_s² %.2f is above the exponential's 1: the true bound is lower", *m.CS2)
+		c.Stages, source = 1, fmt.Sprintf("variability %.2f is above the exponential's 1: the true bound is lower", *m.CS2)
 	default:
 		c.Stages, source = queueing.Stages(*m.CS2), fmt.Sprintf("c_s² %.4f", *m.CS2)
 		if *m.CS2 < 1.0/queueing.MaxStages {

@@ -273,6 +273,7 @@ type Scenario struct {
 	TroughStreams float64  `json:"trough_streams"`
 	SurgeRatio    float64  `json:"surge_ratio"`                  // load after T over load now; h = SurgeRatio − 1
 	SurgeSource   string   `json:"surge_source,omitempty"`       // stated when empty
+	Dispersion    float64  `json:"dispersion,omitempty"`         // of the fleet's arrivals: variance of their count over its mean; 0 taken for 1
 	Epsilon       float64  `json:"epsilon,omitempty"`            // 0: the default
 	Routing       string   `json:"routing,omitempty"`            // random where empty, or lor
 	Spare         int      `json:"spare,omitempty"`              // lost instances that the others make up for

@@ -60,7 +60,7 @@ type Sensitivity struct {
 //
 // T is that of the signal that the fleet follows: the rate's, or concurrency's where a rate cannot be counted.
 func Flow(m Measured, s Scenario) (Rule, error) {
-	r, err := flowAt(m, s, m.Lag.slow(), "")
+	r, err := flowAt(m, s, m.Lag.Slow(), "")
 	if err == nil && r.Signal == SignalConcurrency {
 		return flowAt(m, s, m.Lag, r.SignalWhy)
 	}
@@ -158,9 +158,9 @@ func (m Measured) alone() float64 {
 // ceil is the least whole number not below x, forgiving the last digits of a division that should have come out whole.
 func ceil(x float64) int { return int(math.Ceil(x * (1 - 1e-12))) }
 
-// slow is the lag of the 60 s signal: what was measured or assumed is of the 10 s one, and three periods more are seen
+// Slow is the lag of the 60 s signal: what was measured or assumed is of the 10 s one, and three periods more are seen
 // later by 150 s.
-func (l Lag) slow() Lag {
+func (l Lag) Slow() Lag {
 	more := float64(periods * (SlowPeriod - FastPeriod))
 	l.Detection += more
 	l.T += more

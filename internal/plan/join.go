@@ -152,6 +152,7 @@ func Join(in Input) (m capacity.Measured, notes []string, err error) {
 		}
 	}
 	m.Lag = lag(in)
+	spoken(&m, in)
 	stages(&m, in.TTotal)
 	return m, notes, nil
 }

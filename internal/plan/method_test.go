@@ -5,8 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"loadline/internal/capacity"
+	"loadline/internal/trace"
 )
 
 // The worked examples of doc/method.md are what the code gives: every number in an "example" block is computed again and
@@ -42,6 +44,18 @@ func TestMethodExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	atStar, atQ := f.Invocations[0], f.Invocations[1]
+	data, err := os.ReadFile("../trace/testdata/ramp.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ramp, err := trace.Read(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ramp.Growth(320*time.Second, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := map[string]float64{
 		"mu": m.MuPlan, "saturation": model.Saturation(), "q_max_rps": m.QRPS, "s_mean_at_q_max_s": m.QSMean, "cs2": *m.CS2,
 		"c_scale_max": *s.CScaleMax, "c_scale_min": *s.CScaleMin, "w_max_s": *s.WMax, "min_instances": float64(s.Min),
@@ -55,7 +69,8 @@ func TestMethodExamples(t *testing.T) {
 		"rho_star":              *f.Rho, "lambda_star": *f.LambdaStar, "target_per_minute": *f.ScalingTarget,
 		"flow_peak_instances": float64(f.Peak), "flow_max_instances": float64(f.Max), "flow_t_s": f.Lag.T,
 		"drift_instances": float64(*f.Bounds[0].Instances),
-		"rho_drift":       *f.Bounds[0].Rho, "lor_peak_instances": float64(lor.Flow.Peak), "threshold_held": *f.Threshold,
+		"g_of_ramp_320_s": g.G, "h_of_ramp_320_s": g.H,
+		"rho_drift": *f.Bounds[0].Rho, "lor_peak_instances": float64(lor.Flow.Peak), "threshold_held": *f.Threshold,
 		"four_at_two_seconds": capacity.InvocationsAt("", 4, 2).PerMinute, "at_q_max_per_minute": atQ.PerMinute,
 		"at_lambda_per_minute": atStar.PerMinute, "response_at_lambda_s": atStar.Response,
 		"stages": float64(chain.Stages), "rho": rho, "held_on_average": steady.Mean(), "refuses_within_t": refuses,

@@ -17,6 +17,8 @@ import (
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
 	"loadline/internal/exit"
+	"loadline/internal/sample"
+	"loadline/internal/trace"
 )
 
 // Input of a plan. Files and records are as the command read them; times are seconds but for SLOMS.
@@ -26,6 +28,12 @@ type Input struct {
 	TTotal     *artifact.TTotal // nil: AssumeT holds
 	TTotalFile string
 	AssumeT    float64 // T of the 10 s signal, detection included
+
+	Trace      *trace.Trace // nil: the scenario's surge ratio holds
+	TraceFile  string
+	KeepSurge  bool             // the operator chose the surge ratio: the trace is only told beside it
+	Requests   []sample.Request // of the ladder's log, Rung being the place in QMax.Rungs; nil: not read
+	RequestsBy string           // why they are not, for people
 
 	Scenario      capacity.Scenario
 	SLOMS         float64 // 0: the ladder's
@@ -60,6 +68,13 @@ func Make(in Input) (*artifact.Plan, error) {
 	notes = append(notes, more...)
 	if c := in.Scenario.CharsMean; c > 0 && m.Length == nil {
 		notes = append(notes, fmt.Sprintf("--chars-mean %g: nothing is scaled (%s)", c, why(m.LengthWhy, "the ladder's request log was not read")))
+	}
+	if in.Trace != nil {
+		more, err := surge(&in, m)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, more...)
 	}
 	slots, err := capacity.Slots(m, in.Scenario)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"loadline/internal/capacity"
 	"loadline/internal/exit"
 	"loadline/internal/ladder"
+	"loadline/internal/sample"
+	"loadline/internal/trace"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -321,5 +324,79 @@ func TestEmitIsShellSafe(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "gone")); err == nil {
 		t.Error("a name was run as a command")
+	}
+}
+
+// ramp is a day of a constant load that grows within minutes, once.
+func ramp(rate, times float64) *trace.Trace {
+	tr := &trace.Trace{Bucket: time.Minute, Start: time.Date(2026, 8, 4, 0, 0, 0, 0, time.UTC), Format: "test"}
+	for i := range 1440 {
+		c := rate * 60
+		if i >= 720 {
+			c *= math.Min(times, 1+(times-1)*float64(i-719)/4)
+		}
+		tr.Counts = append(tr.Counts, c)
+	}
+	return tr
+}
+
+// The surge comes from the trace unless the operator chose it; too thin a trace is no evidence of calm.
+func TestSurgeFromTrace(t *testing.T) {
+	in := published(t, capacity.RuleFlow)
+	in.Trace, in.TraceFile = ramp(1000, 1.4), "day.csv"
+	p, err := Make(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Scenario; math.Abs(s.SurgeRatio-1.4) > 0.01 || s.SurgeSource != "from the trace" || s.IdleHours == nil || *s.IdleHours != 0 {
+		t.Errorf("%+v", s)
+	}
+	if p.Flow.Peak <= 387 || !strings.Contains(strings.Join(p.Notes, "\n"), "day.csv (test") {
+		t.Errorf("%d instances, notes %q", p.Flow.Peak, p.Notes)
+	}
+	in.KeepSurge = true
+	if p, err = Make(in); err != nil || p.Scenario.SurgeRatio != 1.25 || !strings.Contains(strings.Join(p.Notes, "\n"), "--surge-ratio 1.25 holds all the same") {
+		t.Errorf("%v, ratio %g", err, p.Scenario.SurgeRatio)
+	}
+	in.KeepSurge, in.Trace = false, ramp(1, 1.1)
+	if _, err = Make(in); err == nil || exit.Code(err) != exit.Unknown || !strings.Contains(err.Error(), "too few requests") {
+		t.Errorf("a thin trace: %v", err)
+	}
+	in.Trace = ramp(1000, 1.4)
+	in.Trace.Bucket = time.Hour
+	if _, err = Make(in); err == nil || exit.Code(err) != exit.Unknown {
+		t.Errorf("hours tell of minutes: %v", err)
+	}
+}
+
+// Texts of production's length change what an instance completes, by the log of requests that waited for nothing.
+func TestCharsMean(t *testing.T) {
+	in := published(t, capacity.RuleFlow)
+	in.Scenario.CharsMean = 100
+	p, err := Make(in)
+	if err != nil || p.Flow.Find("throughput_per_text").Verdict != capacity.Warn || p.Flow.Peak != 387 || !strings.Contains(strings.Join(p.Notes, "\n"), "nothing is scaled") {
+		t.Errorf("without a log: %v, %d instances, %v", err, p.Flow.Peak, p.Notes)
+	}
+	in.Requests = []sample.Request{}
+	for i := range 200 {
+		r := sample.New(i)
+		r.Outcome, r.Chars, r.Started = sample.OK, 10+i%40, 0
+		took := time.Duration(11+2*r.Chars) * time.Millisecond
+		r.FirstAudio, r.End = sample.Since(took-time.Millisecond), sample.Since(took)
+		in.Requests = append(in.Requests, r)
+		r.Rung, r.End = 1, sample.Since(time.Hour) // one that waited does not tell
+		in.Requests = append(in.Requests, r)
+	}
+	p, err = Make(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := p.Measured.Length
+	if l == nil || math.Abs(l.Service.Base-0.011) > 1e-9 || math.Abs(l.Service.PerChar-0.002) > 1e-9 || l.N != 200 {
+		t.Fatalf("%+v (%s)", l, p.Measured.LengthWhy)
+	}
+	ratio := (11 + 2*100) / (11 + 2**p.Measured.CharsPerRequest)
+	if share := float64(p.Flow.Peak) / 387; share < ratio || p.Flow.QueueMaxDepth >= 50 || p.Slots.Peak != 9 {
+		t.Errorf("texts %.2f times as long: %d instances, depth %d; slots %d", ratio, p.Flow.Peak, p.Flow.QueueMaxDepth, p.Slots.Peak)
 	}
 }

@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"loadline/internal/capacity"
+	"loadline/internal/exit"
+)
+
+// burstWidth is the width of the buckets in which the dispersion of arrivals is read.
+const burstWidth = 10 * time.Second
+
+// tellable is the growth that chance alone may show in a trace that is still believed when it shows none.
+const tellable = 0.15
+
+// surge takes what the trace says into the scenario: the surge ratio, the dispersion of arrivals and idle hours. The trace
+// is scaled so that its peak is the scenario's; growth counts from loads on that the smallest fleet does not carry with
+// room to spare, which depends on the growth: the two are brought to agree.
+func surge(in *Input, m capacity.Measured) (notes []string, err error) {
+	s, t := &in.Scenario, in.Trace
+	within := time.Duration(m.Lag.Slow().T * float64(time.Second))
+	peak, trough := s.PeakRPS, s.TroughRPS
+	if s.PeakStreams > 0 {
+		peak = s.PeakStreams / m.SMean
+	}
+	if s.TroughStreams > 0 {
+		trough = s.TroughStreams / m.SMean
+	}
+	highest := t.Peak()
+	if !(highest > 0) {
+		return nil, exit.Refuse(fmt.Errorf("--trace %s: it holds no request", in.TraceFile))
+	}
+	h := 0.0
+	g, err := t.Growth(within, 0)
+	for range 30 {
+		least := math.Max(float64(s.MinFloor)*m.MuPlan/(1+h), trough)
+		if g, err = t.Growth(within, math.Min(least/peak, 0.5)*highest); err != nil {
+			return nil, exit.CannotTell(fmt.Errorf("--trace %s: %w", in.TraceFile, err))
+		}
+		if math.Abs(g.H-h) < 1e-6 {
+			break
+		}
+		h = g.H
+	}
+	if g.Null > tellable && g.H < g.Null && !in.KeepSurge {
+		return nil, exit.CannotTell(fmt.Errorf("--trace %s: it holds too few requests to tell a growth below %.2f times within %.0f s from chance: "+
+			"a longer or busier trace, or --surge-ratio beside it", in.TraceFile, 1+g.Null, within.Seconds()))
+	}
+	at := g.At.Format(time.DateTime)
+	if g.At.Year() == 1970 {
+		at = g.At.Sub(t.Start).String() + " from its start"
+	}
+	said := fmt.Sprintf("%s (%s, %.0f requests): the load grows to %.3f times within %.0f s at %s, from %.3g of the peak; h = %.3f once a Poisson stream's %.3f is out; "+
+		"over %d windows G is %.2f at p50, %.2f at p99, %.2f at p99.9",
+		in.TraceFile, t.Format, t.Requests(), g.G, within.Seconds(), at, g.Rate/highest, g.H, g.Null, g.Windows, g.P50, g.P99, g.P999)
+	if in.KeepSurge {
+		notes = append(notes, said+fmt.Sprintf("; --surge-ratio %g holds all the same", s.SurgeRatio))
+	} else {
+		s.SurgeRatio, s.SurgeSource = 1+g.H, "from the trace"
+		notes = append(notes, said)
+	}
+	if t.Gaps > 0 {
+		notes = append(notes, fmt.Sprintf("the trace leaves out %d buckets of %s: they count as empty, and what follows an outage reads as growth", t.Gaps, t.Bucket))
+	}
+	if d, ok := t.Dispersion(burstWidth); ok {
+		s.Dispersion = d
+		notes = append(notes, fmt.Sprintf("arrivals vary %.2f times as much as a Poisson stream's over %s", d, burstWidth))
+	}
+	if hours, ok := t.IdleHours(); ok {
+		s.IdleHours = &hours
+	}
+	return notes, nil
+}
