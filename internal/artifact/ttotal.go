@@ -24,17 +24,15 @@ type TTotal struct {
 	Notes            []string `json:"notes,omitempty"`
 
 	// The rest is of the run whose stages are listed, the slowest that succeeded, but for Attempts.
-	Floor     float64   `json:"floor_s,omitempty"` // where no run saw recovery: the longest that one was seen to take at least
-	From      int       `json:"from_instances,omitempty"`
-	To        int       `json:"to_instances,omitempty"`
-	Instance  string    `json:"instance_id,omitempty"`
-	Probe     int       `json:"probe_concurrency,omitempty"`
-	Recovery  *Recovery `json:"recovery,omitempty"`
-	Detected  []Stage   `json:"detection_timeline,omitempty"` // breach, alarm and decision, where the policy was driven
-	Missing   []string  `json:"missing_stages,omitempty"`
-	Dominant  *Dominant `json:"dominant,omitempty"`
-	Attempts  []Attempt `json:"attempts,omitempty"`   // every run, those that failed included; they are in no figure
-	SkipDrift bool      `json:"skip_drift,omitempty"` // what is deployed was not compared with what is declared before
+	From     int       `json:"from_instances,omitempty"`
+	To       int       `json:"to_instances,omitempty"`
+	Instance string    `json:"instance_id,omitempty"`
+	Probe    int       `json:"probe_concurrency,omitempty"`
+	Recovery *Recovery `json:"recovery,omitempty"`
+	Detected []Stage   `json:"detection_timeline,omitempty"` // breach, alarm and decision, where the policy was driven
+	Missing  []string  `json:"missing_stages,omitempty"`
+	Dominant *Dominant `json:"dominant,omitempty"`
+	Attempts []Attempt `json:"attempts,omitempty"` // every run, those that failed included; they are in no figure
 }
 
 // Recovery is how traffic was judged to have recovered, and what it was before and after.
@@ -77,7 +75,6 @@ const (
 	CauseHealth     = "health"      // the container did not become healthy
 	CauseStuck      = "stuck"       // no progress until the time was up, and no reason given
 	CauseNoRecovery = "no_recovery" // the instance came, and traffic did not recover
-	CauseAborted    = "aborted"
 )
 
 // Stage is an instant of the scale-out.

@@ -138,10 +138,8 @@ func (m *run) guarded(ctx context.Context) error {
 		ctx, cancel = context.WithDeadlineCause(ctx, m.began.Add(m.Spend), ErrSpent)
 		defer cancel()
 	}
-	if m.Alarms != nil {
-		if err := m.quiet(ctx); err != nil {
-			return err
-		}
+	if err := noneFiring(ctx, m.Alarms); err != nil {
+		return err
 	}
 	if m.Freeze == nil {
 		return m.measure(ctx)
@@ -167,7 +165,7 @@ func (m *run) measure(whole context.Context) error {
 		}
 	})
 	if m.Alarms != nil {
-		group.Go(func() { m.watchAlarms(ctx, stop) })
+		group.Go(func() { watchAlarms(ctx, m.Alarms, stop) })
 	}
 	err := m.passes(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -348,9 +346,12 @@ func (m *run) fill() {
 	}
 }
 
-// quiet refuses to begin while a stop alarm is firing.
-func (m *run) quiet(ctx context.Context) error {
-	firing, err := m.Alarms(ctx)
+// noneFiring refuses to begin while a stop alarm is firing; nil alarms watch none.
+func noneFiring(ctx context.Context, alarms func(context.Context) ([]string, error)) error {
+	if alarms == nil {
+		return nil
+	}
+	firing, err := alarms(ctx)
 	if err == nil && len(firing) > 0 {
 		err = exit.Refuse(fmt.Errorf("%w before anything was changed: %q", ErrAlarm, firing))
 	}
@@ -364,10 +365,10 @@ const (
 )
 
 // watchAlarms stops the run when an alarm fires, or when the alarms cannot be read for a minute.
-func (m *run) watchAlarms(ctx context.Context, stop context.CancelCauseFunc) {
+func watchAlarms(ctx context.Context, alarms func(context.Context) ([]string, error), stop context.CancelCauseFunc) {
 	blind := 0
 	for pause(ctx, alarmEvery) == nil {
-		firing, err := m.Alarms(ctx)
+		firing, err := alarms(ctx)
 		switch {
 		case err != nil:
 			if blind++; blind == alarmBlind {
