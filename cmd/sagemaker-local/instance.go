@@ -22,12 +22,12 @@ func starter(p replay.Profile, ready time.Duration) local.Starter {
 		if err != nil {
 			return nil, err
 		}
-		cfg := serve.Config{Engine: engine, SLO: p.SLO(), Instance: s.ID}
+		cfg := serve.Config{Engine: engine, SLO: p.SLO(), Instance: s.ID, Log: s.Output}
 		if err := cfg.FromEnv(s.Model.Env); err != nil {
 			return nil, err
 		}
 		if !s.AtOnce {
-			cfg.Engine = slow{engine, ready}
+			cfg.Engine = slow{engine, p.Startup, ready}
 		}
 		server, err := serve.New(cfg)
 		if err != nil {
@@ -47,19 +47,38 @@ func starter(p replay.Profile, ready time.Duration) local.Starter {
 	}
 }
 
-// slow is an engine that takes its time to load.
+// slow is an engine that takes its time to load, all of total, in the profile's proportions.
 type slow struct {
 	serve.Engine
-	load time.Duration
+	shares replay.Startup
+	total  time.Duration
 }
 
 func (s slow) Load(ctx context.Context, mark func(string)) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(s.load):
-		return s.Engine.Load(ctx, mark)
+	if err := s.Engine.Load(ctx, func(string) {}); err != nil {
+		return err
 	}
+	sum := s.shares.Framework + s.shares.Weights + s.shares.Warmup
+	for _, stage := range []struct {
+		share float64
+		done  []string
+	}{
+		{s.shares.Framework, []string{serve.StageFramework}},
+		{s.shares.Weights, []string{serve.StageFetched, serve.StageWeights}},
+		{s.shares.Warmup, nil},
+	} {
+		if sum > 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(float64(s.total) * stage.share / sum)):
+			}
+		}
+		for _, name := range stage.done {
+			mark(name)
+		}
+	}
+	return nil
 }
 
 // instance is one server in this process.

@@ -35,7 +35,8 @@ type settings struct {
 	seed                    uint64
 	quota, instances, depth int
 	published, start        time.Duration
-	fail, unknown           []string
+	fail, unknown, deny     []string
+	noRole, verify          bool
 	quiet                   bool
 }
 
@@ -44,10 +45,10 @@ func serveCommand(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "serve until interrupted",
-		Long: `serve answers SageMaker, its runtime, Application Auto Scaling, CloudWatch (over
-the Go SDK's wire) and STS at one URL on loopback. Behind its endpoint stand
-instances that take the times of a measured server from a profile and reply
-with sound.
+		Long: `serve answers SageMaker, its runtime, Application Auto Scaling, CloudWatch with
+its Logs, IAM, STS and Service Quotas at one URL on loopback. Behind its
+endpoints stand instances that take the times of a measured server from a
+profile and reply with sound.
 
 It prints "ready URL" once the endpoint is in service, and serves until it is
 interrupted. Metrics of the platform can be read some time after the end of
@@ -106,7 +107,10 @@ profile's time to come into service: --start.`,
 	f.Var(duration{&s.published}, "publication-delay", "from the end of a metric's period until it can be read, 0 to 120 s")
 	f.Var(duration{&s.start}, "start", "time that an added instance needs; default: the profile's")
 	f.IntVar(&s.quota, "quota", local.DefaultQuota, "instances that the account may have of one type")
-	f.StringSliceVar(&s.fail, "fail", nil, "make changes fail, KIND[:RATE]: placement, quota, health or stuck, for the share RATE of the instances; all without it")
+	f.StringSliceVar(&s.fail, "fail", nil, "make things fail, KIND[:RATE], for the share RATE, all without it: placement, quota, health or stuck of instances; throttle, timeout or 5xx of calls")
+	f.StringSliceVar(&s.deny, "deny", nil, "actions that the caller may not do, such as sagemaker:UpdateEndpoint or iam:*")
+	f.BoolVar(&s.noRole, "no-service-linked-role", false, "the role of Application Auto Scaling is not there until a target is registered")
+	f.BoolVar(&s.verify, "verify-signatures", false, "refuse calls that are not signed with the keys AKIDEXAMPLE and secret")
 	f.StringSliceVar(&s.unknown, "unknown", nil, "what AWS does not publish about its autoscaler, NAME=SETTING: "+strings.Join(autoscale.Names(), ", "))
 	f.Uint64Var(&s.seed, "seed", 1, "of every random draw")
 	f.BoolVar(&s.quiet, "quiet", false, "log nothing on stderr")
@@ -130,7 +134,7 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 		refuse("--publication-delay is %s: it goes from 0 to 120 s", s.published)
 	}
 	if s.empty {
-		for _, flag := range []string{"endpoint", "variant", "instances", "queue-depth", "profile", "start", "routing"} {
+		for _, flag := range []string{"endpoint", "variant", "instances", "queue-depth", "routing"} {
 			if given(flag) {
 				refuse("--empty leaves nothing for --%s to say", flag)
 			}
@@ -141,8 +145,17 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 		wrong = append(wrong, fmt.Errorf("--profile: %w", err))
 	}
 	faults := fleet.Faults{}
+	calls := local.CallFaults{}
 	for _, f := range s.fail {
-		kind, rate, err := fleet.ParseFault(f)
+		call, rate, ours, err := local.ParseCallFault(f)
+		if ours && err == nil {
+			calls[call] = rate
+			continue
+		}
+		var kind fleet.Fault
+		if !ours {
+			kind, rate, err = fleet.ParseFault(f)
+		}
 		if err != nil {
 			refuse("--fail %s: %w", f, err)
 			continue
@@ -163,15 +176,16 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	if err := errors.Join(wrong...); err != nil {
 		return local.Config{}, exit.Misuse(err)
 	}
-	cfg := local.Config{Addr: s.addr, Quota: s.quota, Published: unknowns.Delay, Seed: s.seed, Unknowns: unknowns, Faults: faults}
+	cfg := local.Config{Addr: s.addr, Quota: s.quota, Published: unknowns.Delay, Seed: s.seed, Unknowns: unknowns,
+		Faults: faults, CallFaults: calls, Deny: s.deny, NoLinkedRole: s.noRole, VerifySignatures: s.verify}
 	if !s.quiet {
 		cfg.Log = stderr
 	}
+	ready, stages := startup(p, s.start)
+	cfg.Start, cfg.Stages = starter(p, ready), stages
 	if s.empty {
 		return cfg, nil
 	}
-	ready, stages := startup(p, s.start)
-	cfg.Start = starter(p, ready)
 	e := local.Endpoint{Name: s.endpoint}
 	for _, name := range s.variants {
 		env := map[string]string{"ENDPOINT_NAME": s.endpoint, "VARIANT_NAME": name}

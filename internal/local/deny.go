@@ -44,6 +44,9 @@ func (l *Local) permitted(action string) error {
 			missing = append(missing, need)
 		}
 	}
+	if action == readsAlarms && l.denied("cloudwatch:DescribeAlarms") {
+		return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: User: %s is not authorized to perform: cloudwatch:DescribeAlarms (Service: AmazonCloudWatch; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", l.user(), requestID())
+	}
 	registers := action == "application-autoscaling:RegisterScalableTarget"
 	l.mu.Lock()
 	defer l.mu.Unlock()

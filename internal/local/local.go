@@ -111,6 +111,9 @@ type Config struct {
 	Log       io.Writer        // nil: nothing is logged
 	Now       func() time.Time // nil: time.Now
 
+	CallFaults CallFaults
+	// VerifySignatures refuses calls that are not signed with the account's keys, AKIDEXAMPLE and secret.
+	VerifySignatures bool
 	// Deny is the actions that the caller may not do, such as sagemaker:UpdateEndpoint, with * and ?.
 	Deny []string
 	// NoLinkedRole leaves out the role that Application Auto Scaling works under, until a first target is registered.
@@ -190,7 +193,7 @@ func New(cfg Config) (*Local, error) {
 		ready: make(chan struct{}), kick: make(chan struct{}, 1),
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		tags: map[string]map[string]string{}, shelves: newShelves(),
+		tags: map[string]map[string]string{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
 	}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},

@@ -76,6 +76,14 @@ func (iv *invocation) invoke(name string, stream bool) {
 		iv.refuse(wire.Refuse(wire.RequestEntityTooBig, "The body is longer than %d bytes.", mostBody))
 		return
 	}
+	if err := l.admit(r, body, stream); err != nil {
+		var f *wire.Fault
+		if !errors.As(err, &f) {
+			f = wire.Refuse(wire.InternalFailure, "%v", err)
+		}
+		iv.refuse(f)
+		return
+	}
 	iv.variant = rt.pick()
 	if want := r.Header.Get("X-Amzn-Sagemaker-Target-Variant"); want != "" {
 		if iv.variant = rt.variant(want); iv.variant == nil {
@@ -115,6 +123,21 @@ func (iv *invocation) invoke(name string, stream bool) {
 	default:
 		iv.whole(ctx, resp)
 	}
+}
+
+// admit refuses a call that is not signed, is denied, or draws a fault.
+func (l *Local) admit(r *http.Request, body []byte, stream bool) error {
+	action := "sagemaker:InvokeEndpoint"
+	if stream {
+		action = "sagemaker:InvokeEndpointWithResponseStream"
+	}
+	if err := l.verify(r, body); err != nil {
+		return err
+	}
+	if err := l.mayNot(action); err != nil {
+		return err
+	}
+	return l.spoilt(r, action)
 }
 
 // leave counts the invocation at its end.

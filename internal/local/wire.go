@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -68,14 +69,19 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id := requestID()
 	w.Header().Set("X-Amzn-Requestid", id)
-	body, err := readControl(w, r)
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxControlBody))
+	var body []byte
+	if err == nil {
+		body, err = unpacked(r, raw)
+	}
 	if err != nil {
 		l.answer(w, &wire.JSON, nil, wire.Refuse(wire.Serialization, "read the request: %v", err))
 		return
 	}
+	unsigned := l.verify(r, raw)
 	contentType := r.Header.Get("Content-Type")
 	if rest, isCBOR := strings.CutPrefix(r.URL.Path, "/service/"+cloudwatch.target+"/operation/"); isCBOR {
-		l.call(w, r, &wire.CBOR, doorOf(func(d door) bool { return d.service == &cloudwatch }), rest, body)
+		l.call(w, r, &wire.CBOR, doorOf(func(d door) bool { return d.service == &cloudwatch }), rest, body, unsigned)
 		return
 	}
 	if header := r.Header.Get("X-Amz-Target"); header != "" {
@@ -84,7 +90,7 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c = &wire.QueryJSON
 		}
 		target, name, _ := strings.Cut(header, ".")
-		l.call(w, r, c, doorOf(func(d door) bool { return d.target == target }), name, body)
+		l.call(w, r, c, doorOf(func(d door) bool { return d.target == target }), name, body, unsigned)
 		return
 	}
 	if strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
@@ -92,7 +98,7 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		action, version := form.Get("Action"), form.Get("Version")
 		d := doorOf(func(d door) bool { return d.version != "" && d.version == version })
 		c := wire.Query(d.namespace, action, id)
-		l.call(w, r, &c, d, action, body)
+		l.call(w, r, &c, d, action, body, unsigned)
 		return
 	}
 	l.missing(r.Method + " " + r.URL.Path)
@@ -107,24 +113,24 @@ func doorOf(is func(door) bool) door {
 	return door{service: &service{}}
 }
 
-func readControl(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	var body io.Reader = http.MaxBytesReader(w, r.Body, maxControlBody)
-	if r.Header.Get("Content-Encoding") == "gzip" {
-		z, err := gzip.NewReader(body)
-		if err != nil {
-			return nil, err
-		}
-		body = z
+// unpacked is a body without its compression.
+func unpacked(r *http.Request, raw []byte) ([]byte, error) {
+	if r.Header.Get("Content-Encoding") != "gzip" {
+		return raw, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(body, 4*maxControlBody))
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(z, 4*maxControlBody))
 	if len(b) == 4*maxControlBody {
 		return nil, errors.New("the body is too large")
 	}
 	return b, err
 }
 
-// call runs an operation and writes its answer.
-func (l *Local) call(w http.ResponseWriter, r *http.Request, c *wire.Codec, d door, name string, body []byte) {
+// call runs an operation and writes its answer, unless the call is refused already.
+func (l *Local) call(w http.ResponseWriter, r *http.Request, c *wire.Codec, d door, name string, body []byte, refused error) {
 	run := d.ops[name]
 	if run == nil {
 		code := wire.UnknownOperation
@@ -135,8 +141,15 @@ func (l *Local) call(w http.ResponseWriter, r *http.Request, c *wire.Codec, d do
 		l.answer(w, c, nil, wire.Refuse(code, "%s %s is not part of this local account", d.name, name))
 		return
 	}
-	if err := l.permitted(d.name + ":" + name); err != nil {
-		l.answer(w, c, nil, err)
+	action := d.name + ":" + name
+	if refused == nil {
+		refused = l.permitted(action)
+	}
+	if refused == nil {
+		refused = l.spoilt(r, action)
+	}
+	if refused != nil {
+		l.answer(w, c, nil, refused)
 		return
 	}
 	out, err := run(l, r.Context(), func(into any) error { return c.Decode(body, into) })

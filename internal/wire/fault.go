@@ -70,6 +70,7 @@ const (
 	ResourceInUse    = "ResourceInUse"
 
 	AccessDenied = "AccessDeniedException"
+	FailedAccess = "FailedResourceAccessException"
 	Throttling   = "ThrottlingException"
 	Unavailable  = "ServiceUnavailableException"
 	BadSignature = "InvalidSignatureException"
@@ -124,6 +125,7 @@ var codes = map[string]struct {
 	ResourceInUse:    {400, ""},
 
 	AccessDenied: {403, "AccessDenied"},
+	FailedAccess: {400, ""},
 	Throttling:   {400, "Throttling"},
 	Unavailable:  {503, "ServiceUnavailable"},
 	BadSignature: {403, "SignatureDoesNotMatch"},
