@@ -74,17 +74,12 @@ func (c *Component) Current() int {
 	return n
 }
 
-// Events of copies: Instance is the copy's, Host the instance that it is on. As with instances, StartCopy is answered with
-// CopyHealthy or CopyBroke, and DrainCopy with CopyGone.
+// Events of components. A copy's events are an instance's: Start, Route, Drain, Stop, Removed, with Component set, Instance
+// the copy and Host the instance that it is on; they are answered with Healthy, Broke and Gone.
 const (
-	StartCopy        Kind = "start_copy"
-	RouteCopy        Kind = "copy_in_service"
-	DrainCopy        Kind = "drain_copy"
-	StopCopy         Kind = "stop_copy"
-	RemovedCopy      Kind = "copy_removed"
-	ComponentStatus  Kind = "component_status"
-	ComponentDeleted Kind = "component_deleted"
-	Hosts            Kind = "hosts" // an instance can take copies
+	Hosts            Kind = "hosts"             // an instance can take copies
+	ComponentStatus  Kind = "component_status"  // the component's status is Detail
+	ComponentDeleted Kind = "component_deleted" // it is gone
 )
 
 // A ComponentError names a component that the endpoint does not have.
@@ -191,12 +186,12 @@ func (e *Endpoint) release(events []Event, c *Component, k *Copy, now time.Time,
 	case Draining:
 	case Serving:
 		k.Phase, k.Since, k.due = Draining, now, time.Time{}
-		events = append(events, copyEvent(now, DrainCopy, c, k, why))
+		events = append(events, copyEvent(now, Drain, c, k, why))
 	default:
 		if k.Phase == Starting || k.Phase == Settling {
-			events = append(events, copyEvent(now, StopCopy, c, k, why))
+			events = append(events, copyEvent(now, Stop, c, k, why))
 		}
-		events = append(events, copyEvent(now, RemovedCopy, c, k, why))
+		events = append(events, copyEvent(now, Removed, c, k, why))
 		k.Phase = ""
 	}
 	return events
@@ -320,7 +315,7 @@ func (e *Endpoint) advanceCopies(events []Event, due time.Time) []Event {
 				events = e.failCopy(events, c, k.ID, due, fmt.Sprintf("Could not place a copy of inference component %s: InsufficientInstanceCapacity", c.Name))
 			case Provisioning:
 				k.Phase, k.Since, k.due = Starting, due, due.Add(c.stages.Health)
-				events = append(events, copyEvent(due, StartCopy, c, k, ""))
+				events = append(events, copyEvent(due, Start, c, k, ""))
 			case Starting:
 				events = e.failCopy(events, c, k.ID, due, fmt.Sprintf("The container of inference component %s did not pass the ping health check within %s.", c.Name, c.stages.Health))
 			case Settling:
@@ -349,10 +344,9 @@ func (e *Endpoint) copy(id string) (*Component, *Copy) {
 	return nil, nil
 }
 
-// CopyHealthy reports that a copy's container passed its health check.
-func (e *Endpoint) CopyHealthy(id string, now time.Time) []Event {
-	c, k := e.copy(id)
-	if k == nil || k.Phase != Starting || e.Faults.draw(e.rng, FailHealth) {
+// copyHealthy is Healthy of a copy.
+func (e *Endpoint) copyHealthy(c *Component, k *Copy, now time.Time) []Event {
+	if k.Phase != Starting || e.Faults.draw(e.rng, FailHealth) {
 		return nil
 	}
 	if c.stages.Settle > 0 {
@@ -364,26 +358,14 @@ func (e *Endpoint) CopyHealthy(id string, now time.Time) []Event {
 
 func (e *Endpoint) serveCopy(events []Event, c *Component, k *Copy, at time.Time) []Event {
 	k.Phase, k.Since, k.due = Serving, at, time.Time{}
-	return e.settleComponent(append(events, copyEvent(at, RouteCopy, c, k, "")), c, at)
+	return e.settleComponent(append(events, copyEvent(at, Route, c, k, "")), c, at)
 }
 
-// CopyBroke reports that a copy's container could not be started, or ended by itself. One that came with a change takes
-// the change down; one that served is started again.
-func (e *Endpoint) CopyBroke(id string, now time.Time, why string) []Event {
-	c, k := e.copy(id)
-	switch {
-	case k == nil:
-		return nil
-	case k.Phase == Draining:
-		return e.CopyGone(id, now)
-	}
-	return e.failCopy(nil, c, id, now, why)
-}
-
+// failCopy ends a copy. One that came with a change takes the change down; one that served is started again.
 func (e *Endpoint) failCopy(events []Event, c *Component, id string, at time.Time, why string) []Event {
 	k := c.find(id)
 	if k.Phase == Serving || k.change != c.change || c.Status == InService {
-		events = append(events, copyEvent(at, StopCopy, c, k, why))
+		events = append(events, copyEvent(at, Stop, c, k, why), copyEvent(at, Removed, c, k, why))
 		k.Phase, k.Instance, k.Since, k.due, k.change = Waiting, "", at, at.Add(c.stages.Placement), 0
 		return append(e.place(events, at), e.Advance(at)...)
 	}
@@ -398,13 +380,13 @@ func (e *Endpoint) failCopy(events []Event, c *Component, id string, at time.Tim
 	return e.settleComponent(events, c, at)
 }
 
-// CopyGone reports that a drained copy has ended.
-func (e *Endpoint) CopyGone(id string, now time.Time) []Event {
-	c, k := e.copy(id)
-	if k == nil || k.Phase != Draining {
+// copyGone is Gone of a copy.
+func (e *Endpoint) copyGone(c *Component, k *Copy, now time.Time) []Event {
+	if k.Phase != Draining {
 		return nil
 	}
-	events := []Event{copyEvent(now, RemovedCopy, c, k, "")}
+	events := []Event{copyEvent(now, Removed, c, k, "")}
+	id := k.ID
 	c.Copies = slices.DeleteFunc(c.Copies, func(x Copy) bool { return x.ID == id })
 	return e.settleComponent(e.place(events, now), c, now)
 }

@@ -71,12 +71,12 @@ func (w *hosts) run(until int64) {
 		for ; n < len(w.out); n++ {
 			f := strings.Fields(w.out[n])
 			for id, name := range w.ids {
-				if len(f) > 3 && f[3] == name {
+				if len(f) > 3 && f[3] == name && f[2] == "a" {
 					switch Kind(f[1]) {
-					case StartCopy:
-						w.saw(w.e.CopyHealthy(id, w.at))
-					case DrainCopy:
-						w.saw(w.e.CopyGone(id, w.at))
+					case Start:
+						w.saw(w.e.Healthy(id, w.at))
+					case Drain:
+						w.saw(w.e.Gone(id, w.at))
 					}
 				}
 			}
@@ -107,7 +107,7 @@ func TestComponentsGrowAndShrink(t *testing.T) {
 	stages := Stages{Provision: 20 * time.Second, Settle: 2 * time.Second}
 	w.do(w.e.CreateComponent(w.at, ComponentConfig{Name: "a", Variant: "v", Copies: 1, Need: need, Stages: stages}))
 	w.run(60)
-	w.check("0 component_status a Creating", "20 start_copy a c1 i1", "22 copy_in_service a c1 i1", "22 component_status a InService")
+	w.check("0 component_status a Creating", "20 start a c1 i1", "22 in_service a c1 i1", "22 component_status a InService")
 
 	// Four copies need two instances: one is there and has room for one more.
 	w.at = time.Unix(100, 0)
@@ -116,8 +116,8 @@ func TestComponentsGrowAndShrink(t *testing.T) {
 		t.Errorf("a second change: %v", err)
 	}
 	w.run(300)
-	w.check("100 component_status a Updating", "100 provision i2", "120 start_copy a c2 i1", "122 copy_in_service a c2 i1",
-		"205 hosts i2", "225 start_copy a c3 i2", "225 start_copy a c4 i2", "227 copy_in_service a c3 i2", "227 copy_in_service a c4 i2", "227 component_status a InService")
+	w.check("100 component_status a Updating", "100 provision i2", "120 start a c2 i1", "122 in_service a c2 i1",
+		"205 hosts i2", "225 start a c3 i2", "225 start a c4 i2", "227 in_service a c3 i2", "227 in_service a c4 i2", "227 component_status a InService")
 	if c := w.e.Components()[0]; c.Current() != 4 || c.Desired != 4 {
 		t.Errorf("%+v", c)
 	}
@@ -125,8 +125,8 @@ func TestComponentsGrowAndShrink(t *testing.T) {
 	// To nothing: the copies go, and a minute later the instances.
 	w.do(w.e.SetCopies(w.at, "a", 0))
 	w.run(400)
-	w.check("300 component_status a Updating", "300 drain_copy a c4 i2", "300 drain_copy a c3 i2", "300 drain_copy a c2 i1", "300 drain_copy a c1 i1",
-		"300 copy_removed a c4 i2", "300 copy_removed a c3 i2", "300 copy_removed a c2 i1", "300 copy_removed a c1 i1", "300 component_status a InService",
+	w.check("300 component_status a Updating", "300 drain a c4 i2", "300 drain a c3 i2", "300 drain a c2 i1", "300 drain a c1 i1",
+		"300 removed a c4 i2", "300 removed a c3 i2", "300 removed a c2 i1", "300 removed a c1 i1", "300 component_status a InService",
 		"360 removed i1", "360 removed i2")
 	if n := w.e.Held("ml.g5.12xlarge"); n != 0 || w.e.Status != InService {
 		t.Errorf("%d instances are held, %s", n, w.e.Status)
@@ -135,14 +135,14 @@ func TestComponentsGrowAndShrink(t *testing.T) {
 	// From nothing.
 	w.do(w.e.SetCopies(w.at, "a", 1))
 	w.run(600)
-	w.check("400 component_status a Updating", "400 provision i3", "505 hosts i3", "525 start_copy a c5 i3", "527 copy_in_service a c5 i3", "527 component_status a InService")
+	w.check("400 component_status a Updating", "400 provision i3", "505 hosts i3", "525 start a c5 i3", "527 in_service a c5 i3", "527 component_status a InService")
 	if _, err := w.e.Delete(w.at); err == nil {
 		t.Error("an endpoint with components was deleted")
 	}
 	w.do(w.e.DeleteComponent(w.at, "a"))
 	w.run(610)
 	w.do(w.e.Delete(w.at))
-	w.check("600 component_status a Deleting", "600 drain_copy a c5 i3", "600 copy_removed a c5 i3", "600 component_deleted a",
+	w.check("600 component_status a Deleting", "600 drain a c5 i3", "600 removed a c5 i3", "600 component_deleted a",
 		"610 status Deleting", "610 stop i3 it is not wanted any more", "610 removed i3 it is not wanted any more", "610 deleted")
 }
 
@@ -154,24 +154,24 @@ func TestComponentsRollBack(t *testing.T) {
 	w.out = nil
 	w.do(w.e.SetCopies(w.at, "a", 3)) // two fit
 	w.run(200)
-	w.check("10 component_status a Updating", "10 start_copy a c2 i1", "10 copy_in_service a c2 i1",
-		"70 drain_copy a c2 i1 Could not place a copy of inference component a: InsufficientInstanceCapacity",
-		"70 copy_removed a c3 Could not place a copy of inference component a: InsufficientInstanceCapacity", "70 copy_removed a c2 i1", "70 component_status a InService")
+	w.check("10 component_status a Updating", "10 start a c2 i1", "10 in_service a c2 i1",
+		"70 drain a c2 i1 Could not place a copy of inference component a: InsufficientInstanceCapacity",
+		"70 removed a c3 Could not place a copy of inference component a: InsufficientInstanceCapacity", "70 removed a c2 i1", "70 component_status a InService")
 	if c := w.e.Components()[0]; c.Desired != 1 || c.Current() != 1 || !strings.HasSuffix(c.Reason, "InsufficientInstanceCapacity") {
 		t.Errorf("%+v", c)
 	}
 	w.e.Faults = Faults{FailHealth: 1}
 	w.do(w.e.SetCopies(w.at, "a", 2))
 	w.run(300)
-	w.check("200 component_status a Updating", "200 start_copy a c4 i1", "230 stop_copy a c4 i1 The container of inference component a did not pass the ping health check within 30s.",
-		"230 copy_removed a c4 i1 The container of inference component a did not pass the ping health check within 30s.", "230 component_status a InService")
+	w.check("200 component_status a Updating", "200 start a c4 i1", "230 stop a c4 i1 The container of inference component a did not pass the ping health check within 30s.",
+		"230 removed a c4 i1 The container of inference component a did not pass the ping health check within 30s.", "230 component_status a InService")
 
 	// One that breaks while it serves is started again.
 	w.e.Faults = nil
 	id := w.e.Components()[0].Copies[0].ID
-	w.saw(w.e.CopyBroke(id, w.at, "exit status 1"))
+	w.saw(w.e.Broke(id, w.at, "exit status 1"))
 	w.run(310)
-	w.check("300 stop_copy a c1 i1 exit status 1", "300 start_copy a c1 i1", "300 copy_in_service a c1 i1")
+	w.check("300 stop a c1 i1 exit status 1", "300 removed a c1 i1 exit status 1", "300 start a c1 i1", "300 in_service a c1 i1")
 }
 
 func TestComponentsRefuse(t *testing.T) {

@@ -125,6 +125,9 @@ func (e *Endpoint) Advance(now time.Time) []Event {
 // Healthy reports that an instance's container passed its health check. A report on an instance that is not starting is
 // stale and changes nothing.
 func (e *Endpoint) Healthy(id string, now time.Time) []Event {
+	if c, k := e.copy(id); k != nil {
+		return e.copyHealthy(c, k, now)
+	}
 	v, i := e.instance(id)
 	if i == nil || i.Phase != Starting || i.fault == FailHealth {
 		return nil
@@ -152,6 +155,12 @@ func (e *Endpoint) serve(events []Event, v *Variant, i *Instance, at time.Time) 
 // Broke reports that an instance's container could not be started, or ended by itself. One that was meant to come takes
 // its change down; one that served is replaced.
 func (e *Endpoint) Broke(id string, now time.Time, why string) []Event {
+	if c, k := e.copy(id); k != nil {
+		if k.Phase == Draining {
+			return e.copyGone(c, k, now)
+		}
+		return e.failCopy(nil, c, id, now, why)
+	}
 	v, i := e.instance(id)
 	if i == nil {
 		return nil
@@ -246,6 +255,9 @@ func alive(v *Variant) int {
 
 // Gone reports that a drained instance has ended.
 func (e *Endpoint) Gone(id string, now time.Time) []Event {
+	if c, k := e.copy(id); k != nil {
+		return e.copyGone(c, k, now)
+	}
 	v, i := e.instance(id)
 	if i == nil || i.Phase != Draining {
 		return nil
