@@ -394,6 +394,7 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
 	if len(j.stopAlarms) > 0 {
 		c.Alarms = func(ctx context.Context) ([]string, error) { return v.Firing(ctx, j.stopAlarms) }
 	}
+	live.Close() // what follows draws a line of its own
 	return a.measure(ctx, j, c, tr)
 }
 
@@ -436,7 +437,7 @@ func (a *app) measure(ctx context.Context, j *qmaxJob, c measure.Config, tr load
 	c.Prober = load.NewClosed(load.Config{
 		Transport: tr, Texts: j.texts.At, Deadline: j.deadline, Start: c.Start, MaxStreams: j.maxN, Seq: seq, Seed: uint64(j.seed),
 	})
-	live.Note("connections: " + tr.Policy())
+	live.Note(wrap("connections: " + tr.Policy()))
 	doc, err = measure.QMax(ctx, c)
 	live.Close()
 	return a.finishQMax(j, doc, files, err)
