@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,11 +29,15 @@ var racing = []string{
 	"./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...",
 }
 
+// realTime is the packages whose tests measure in real time: they run alone, one after the other.
+var realTime = []string{"loadline/cmd/tts-bench", "loadline/bench/selfaudit"}
+
 var steps = []step{
 	{name: "gofmt", argv: []string{"gofmt", "-l", "."}, quiet: true},
 	{name: "build without cgo", env: []string{"CGO_ENABLED=0"}, argv: []string{"go", "build", "./..."}},
 	{name: "vet", argv: []string{"go", "vet", "./..."}},
-	{name: "test", argv: []string{"go", "test", "-json", "-timeout", "10m", "./..."}, tests: true},
+	{name: "test", argv: append([]string{"go", "test", "-json", "-timeout", "10m"}, others()...), tests: true},
+	{name: "test in real time", argv: append([]string{"go", "test", "-json", "-timeout", "10m", "-p", "1"}, realTime...), tests: true},
 	{name: "race", argv: append([]string{"go", "test", "-json", "-timeout", "10m", "-race", "-short"}, racing...), tests: true},
 }
 
@@ -47,6 +52,15 @@ func main() {
 	if t.failed > 0 || t.passed == 0 {
 		os.Exit(1)
 	}
+}
+
+// others is every package that does not measure in real time.
+func others() []string {
+	out, err := exec.Command("go", "list", "./...").Output()
+	if err != nil {
+		return []string{"./..."} // go test says what is wrong
+	}
+	return slices.DeleteFunc(strings.Fields(string(out)), func(p string) bool { return slices.Contains(realTime, p) })
 }
 
 type tally struct{ passed, failed, skipped int }

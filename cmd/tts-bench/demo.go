@@ -49,7 +49,8 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 		return exit.Misuse(err)
 	}
 	began := time.Now()
-	args := []string{"serve", "--profile", "quick", "--endpoint", demoEndpoint}
+	// AWS's delay of CloudWatch would only be waited for here.
+	args := []string{"serve", "--profile", "quick", "--endpoint", demoEndpoint, "--publication-delay", "0"}
 	fmt.Fprintf(a.stdout, "$ sagemaker-local %s\n", strings.Join(args, " "))
 	url, stop, err := startLocal(ctx, a.stderr, program, args)
 	if err != nil {

@@ -34,6 +34,11 @@ func (b builder) Run() int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	// One script at a time: those that measure would be each other's noise.
+	if err := flag.Set("test.parallel", "1"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	localBinary = filepath.Join(dir, "sagemaker-local")
 	if out, err := exec.Command("go", "build", "-o", localBinary, "loadline/cmd/sagemaker-local").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build sagemaker-local: %v\n%s", err, out)
@@ -54,6 +59,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ROOT", root)
+			env.Setenv("SAGEMAKER_LOCAL", localBinary)
 			env.Setenv("PUBLISHED", filepath.Join(root, "internal/artifact/testdata/published"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
