@@ -60,6 +60,9 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, err
 	if err := l.scaler.PutAlarm(l.now(), a); err != nil {
 		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
 	}
+	if made, _ := l.scaler.Alarm(a.Name); in.Tags != nil && made.Configured.Equal(made.Updated) { // tags are for a new alarm
+		l.putTags(made.ARN, in.Tags)
+	}
 	l.wake()
 	return &nothing{}, nil
 }

@@ -335,10 +335,10 @@ func TestGetMetricData(t *testing.T) {
 		t.Errorf("newest first: %v %+v", err, out)
 	}
 	for text, change := range map[string]func(*types.MetricDataQuery){
-		"metric math":  func(q *types.MetricDataQuery) { q.Expression, q.MetricStat = aws.String("a+1"), nil },
-		"its own":      func(q *types.MetricDataQuery) { q.Id = aws.String("Big") },
-		"Period":       func(q *types.MetricDataQuery) { q.MetricStat.Period = aws.Int32(7) },
-		"Stat is inva": func(q *types.MetricDataQuery) { q.MetricStat.Stat = aws.String("Median") },
+		"depends on itself": func(q *types.MetricDataQuery) { q.Expression, q.MetricStat = aws.String("a+1"), nil },
+		"its own":           func(q *types.MetricDataQuery) { q.Id = aws.String("Big") },
+		"Period":            func(q *types.MetricDataQuery) { q.MetricStat.Period = aws.Int32(7) },
+		"Stat is inva":      func(q *types.MetricDataQuery) { q.MetricStat.Stat = aws.String("Median") },
 	} {
 		q := query("a", "Sum")
 		change(&q)
