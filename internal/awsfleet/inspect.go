@@ -33,6 +33,7 @@ type Variant struct {
 	Poll time.Duration // first pause between looks at an endpoint that is changing; pauses grow to 20 times that
 
 	region, endpoint, name string
+	local                  bool
 	sagemaker              *sagemaker.Client
 	scaling                *applicationautoscaling.Client
 	cloudwatch             *cloudwatch.Client
@@ -50,7 +51,7 @@ func Open(ctx context.Context, cfg aws.Config, endpoint, variant string) (*Varia
 		logs:       cloudwatchlogs.NewFromConfig(cfg),
 	}
 	if cfg.BaseEndpoint != nil && loopback(*cfg.BaseEndpoint) {
-		v.Poll = 50 * time.Millisecond
+		v.Poll, v.local = 50*time.Millisecond, true
 	}
 	if !validName(endpoint) {
 		return nil, exit.Misuse(fmt.Errorf("endpoint name %q is not one: 1 to 63 letters, digits and single hyphens", endpoint))
@@ -362,3 +363,6 @@ func queueBound(env map[string]string) (bound int, bad string) {
 	}
 	return bound, ""
 }
+
+// Local says whether the endpoint is on this machine.
+func (v *Variant) Local() bool { return v.local }

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,6 +174,8 @@ type probe struct {
 	mark     sample.Mark
 	requests []sample.Request
 	replies  []scaleout.Reply
+	over     chan struct{} // closed when it has ended
+	failed   error         // why it ended before it was told to; read after over
 }
 
 func (p *probe) add(r sample.Request) {
@@ -205,25 +208,21 @@ func (s *growth) attempt(ctx context.Context, run int) (*attempt, error) {
 	probe := &probe{mark: s.Mark}
 	holding, release := context.WithCancel(ctx)
 	defer release()
-	held := make(chan error, 1)
+	probe.over = make(chan struct{})
 	began := time.Now()
 	go func() {
+		defer close(probe.over)
 		_, err := s.Prober.Hold(holding, run, s.Probe, func(r sample.Request) bool { probe.add(r); return false })
-		if holding.Err() != nil {
-			err = nil
+		if holding.Err() == nil {
+			probe.failed = fmt.Errorf("the probe ended by itself: %w", err)
 		}
-		held <- err
 	}()
-	a, err := s.watch(ctx, probe, held, began)
-	if err != nil {
-		release()
-		<-held
-		return nil, err
-	}
+	a, err := s.watch(ctx, probe, began)
 	ended := s.now()
 	release()
-	if err := <-held; err != nil {
-		return nil, err
+	<-probe.over
+	if err = cmp.Or(err, probe.failed); err != nil {
+		return nil, cause(ctx, err)
 	}
 	if err := s.Prober.Idle(ctx, probe.add); err != nil {
 		return nil, cause(ctx, fmt.Errorf("let the requests in flight end: %w", err))
@@ -239,14 +238,14 @@ func (s *growth) attempt(ctx context.Context, run int) (*attempt, error) {
 func (s *growth) now() sample.Nanos { return sample.Since(time.Since(s.Start)) }
 
 // watch applies the load, asks for capacity or lets the policy do so, and looks until an instance serves or will not.
-func (s *growth) watch(ctx context.Context, probe *probe, held <-chan error, began time.Time) (*attempt, error) {
+func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*attempt, error) {
 	wait := func(d time.Duration, doing string) error {
 		until := time.Now().Add(d)
 		for left := d; left > 0; left = time.Until(until) {
 			s.Progress.Show(time.Now(), fmt.Sprintf("%s: %s left, %s", doing, clock(left), probe.line(s.Rule.Quantile)))
 			select {
-			case err := <-held:
-				return fmt.Errorf("the probe ended by itself: %w", err)
+			case <-probe.over:
+				return probe.failed
 			default:
 			}
 			if err := pause(ctx, min(left, time.Second)); err != nil {
@@ -327,8 +326,8 @@ func (s *growth) watch(ctx context.Context, probe *probe, held <-chan error, beg
 		}
 		last = now
 		select {
-		case err := <-held:
-			return nil, fmt.Errorf("the probe ended by itself: %w", err)
+		case <-probe.over:
+			return nil, probe.failed
 		default:
 		}
 		if err := pause(ctx, s.Poll); err != nil {
@@ -376,7 +375,6 @@ func (s *growth) judge(ctx context.Context, a *attempt, probe *probe, before []s
 	}
 	marks := a.marks
 	served := sample.Since(a.served.Sub(s.Start))
-	a.recovery = scaleout.Recover(probe.replies, served, ended, s.Rule)
 	first := sample.None
 	for _, r := range probe.requests { // by the instance that was not there before
 		if r.Outcome == sample.OK && r.Server != "" && len(known) > 0 && !known[""] && !known[r.Server] {
@@ -402,8 +400,14 @@ func (s *growth) judge(ctx context.Context, a *attempt, probe *probe, before []s
 		notes = append(notes, fmt.Sprintf("%d more log streams appeared: the stages are those of %s", extra, stream))
 	}
 	if first.Known() {
+		if at := s.Start.Add(first.Duration()); at.Before(a.served) { // a reply sees it before a look does
+			i := slices.IndexFunc(marks, func(m scaleout.Mark) bool { return m.Name == scaleout.InService })
+			marks[i].At, marks[i].Source, marks[i].Note = at, "first reply of the new instance", "a look saw it later"
+			served = first
+		}
 		marks = append(marks, scaleout.Mark{Name: scaleout.FirstGoodAudio, At: s.Start.Add(first.Duration()), Source: "first reply of the new instance"})
 	}
+	a.recovery = scaleout.Recover(probe.replies, served, ended, s.Rule)
 	if a.recovery.At.Known() {
 		// The windows are slid over the replies, of which the instant is one.
 		marks = append(marks, scaleout.Mark{Name: scaleout.TrafficRecovered, At: s.Start.Add(a.recovery.At.Duration()), Bounded: true, Source: "windows of the probe"})
