@@ -25,6 +25,7 @@ type configVariant struct {
 	InitialVariantWeight                        float64
 	RoutingConfig                               routingConfig
 	ContainerStartupHealthCheckTimeoutInSeconds int
+	ManagedInstanceScaling                      *managedScaling
 }
 
 type routingConfig struct {
@@ -102,10 +103,14 @@ func (l *Local) checkVariant(v configVariant, raw members, before []configVarian
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%v' at 'productionVariants.1.member.initialVariantWeight' failed to satisfy constraint: Member must have value greater than or equal to 0", v.InitialVariantWeight)
 	case serverless:
 		return nil
+	case v.ModelName != "" && v.ManagedInstanceScaling != nil:
+		return wire.Refuse(wire.ValidationException, "Managed instance scaling is for endpoints that host inference components: variant %q has a model of its own.", v.VariantName)
 	case v.InitialInstanceCount < 1:
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'productionVariants.1.member.initialInstanceCount' failed to satisfy constraint: Member must have value greater than or equal to 1", v.InitialInstanceCount)
 	case !strings.HasPrefix(v.InstanceType, "ml."):
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%s' at 'productionVariants.1.member.instanceType' failed to satisfy constraint: Member must satisfy enum value set: an instance type such as ml.g5.xlarge", v.InstanceType)
+	case v.ModelName == "" && v.hosting().Max > 0 && (v.hosting().Min < 0 || v.hosting().Min > v.hosting().Max):
+		return wire.Refuse(wire.ValidationException, "The minimum of the managed instance scaling of variant %q cannot be negative, nor greater than its maximum.", v.VariantName)
 	case !slices.Contains([]Routing{"", Random, LeastOutstanding}, v.RoutingConfig.RoutingStrategy):
 		return wire.Refuse(wire.ValidationException, "The routing strategy %q is not part of this local account: %s and %s are.", v.RoutingConfig.RoutingStrategy, Random, LeastOutstanding)
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -71,17 +72,22 @@ func (l *Local) deployable(endpoint string, config *string) (*endpointConfig, En
 		switch {
 		case v.InitialInstanceCount < 1 || v.InstanceType == "":
 			return nil, spec, wire.Refuse(wire.ValidationException, "Variant %q of configuration %q is not a real-time one: only those can be deployed in this local account.", v.VariantName, cfg.name)
-		case m == nil:
+		case m == nil && v.ModelName != "":
 			return nil, spec, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.arn("sagemaker", "model/"+v.ModelName))
 		}
 		stages := l.cfg.Stages
 		if s := v.ContainerStartupHealthCheckTimeoutInSeconds; s > 0 {
 			stages.Health = time.Duration(s) * time.Second
 		}
-		run := m.run
-		run.Env = map[string]string{}
-		for k, x := range m.run.Env {
-			run.Env[k] = x
+		var hosting *fleet.Hosting
+		var run Model
+		if m == nil {
+			hosting = v.hosting()
+		} else {
+			run = m.run
+		}
+		if run.Env = maps.Clone(run.Env); run.Env == nil {
+			run.Env = map[string]string{}
 		}
 		for k, x := range map[string]string{"ENDPOINT_NAME": endpoint, "VARIANT_NAME": v.VariantName} {
 			if run.Env[k] == "" {
@@ -93,7 +99,7 @@ func (l *Local) deployable(endpoint string, config *string) (*endpointConfig, En
 			routing = Random
 		}
 		spec.Variants = append(spec.Variants, Variant{Name: v.VariantName, Model: run, InstanceType: v.InstanceType,
-			Instances: v.InitialInstanceCount, Weight: v.InitialVariantWeight, Routing: routing, Stages: stages})
+			Instances: v.InitialInstanceCount, Weight: v.InitialVariantWeight, Routing: routing, Stages: stages, hosting: hosting})
 	}
 	return cfg, spec, nil
 }
@@ -384,7 +390,7 @@ func (l *Local) changeFault(ep *endpoint, err error) error {
 	case errors.As(err, &limit):
 		return overLimit(limit)
 	}
-	return err
+	return wire.Refuse(wire.ValidationException, "%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
 }
 
 func overLimit(e *fleet.LimitError) error {

@@ -58,6 +58,8 @@ type Variant struct {
 	Stages       fleet.Stages
 	// Min and Max register a scalable target with these bounds; both 0: none.
 	Min, Max int
+
+	hosting *fleet.Hosting // of inference components; nil: Model is what it runs
 }
 
 // Endpoint that is there from the start, in service at once. Its configuration is named after it, with -config.
@@ -102,14 +104,16 @@ type Config struct {
 	Account   string // "": 000000000000
 	Endpoints []Endpoint
 	Start     Starter
-	Stages    fleet.Stages       // of instances of endpoints that are created later
-	Quota     int                // instances of one type; 0: 100
-	Published time.Duration      // after the end of a period its platform metrics can be read
-	Unknowns  autoscale.Unknowns // of the autoscaler; its Delay is Published
-	Faults    fleet.Faults       // of changes and of the instances that they add
-	Seed      uint64
-	Log       io.Writer        // nil: nothing is logged
-	Now       func() time.Time // nil: time.Now
+	Stages    fleet.Stages // of instances of endpoints that are created later
+	// CopyStages are those of copies of inference components.
+	CopyStages fleet.Stages
+	Quota      int                // instances of one type; 0: 100
+	Published  time.Duration      // after the end of a period its platform metrics can be read
+	Unknowns   autoscale.Unknowns // of the autoscaler; its Delay is Published
+	Faults     fleet.Faults       // of changes and of the instances that they add
+	Seed       uint64
+	Log        io.Writer        // nil: nothing is logged
+	Now        func() time.Time // nil: time.Now
 
 	CallFaults CallFaults
 	// VerifySignatures refuses calls that are not signed with the account's keys, AKIDEXAMPLE and secret.
@@ -154,13 +158,14 @@ type Local struct {
 	shut   bool            // no request is let in any more
 	routes atomic.Pointer[map[string]*route]
 
-	mu        sync.Mutex // guards all below
-	rng       *rand.Rand
-	endpoints map[string]*endpoint
-	configs   map[string]*endpointConfig
-	models    map[string]*model
-	scaler    *autoscale.Scaler
-	tags      map[string]map[string]string // by ARN
+	mu         sync.Mutex // guards all below
+	rng        *rand.Rand
+	endpoints  map[string]*endpoint
+	configs    map[string]*endpointConfig
+	models     map[string]*model
+	scaler     *autoscale.Scaler
+	components map[string]*component
+	tags       map[string]map[string]string // by ARN
 	shelves
 	minute time.Time // metrics of a minute are published up to here
 	ended  bool      // nothing is started any more
@@ -193,7 +198,7 @@ func New(cfg Config) (*Local, error) {
 		ready: make(chan struct{}), kick: make(chan struct{}, 1),
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		tags: map[string]map[string]string{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
+		tags: map[string]map[string]string{}, components: map[string]*component{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
 	}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},

@@ -27,10 +27,17 @@ type meter struct {
 const (
 	invocationNamespace = "AWS/SageMaker"
 	instanceNamespace   = "/aws/sagemaker/Endpoints"
+	copyNamespace       = "/aws/sagemaker/InferenceComponents"
 )
 
 func (l *Local) newMeter(endpoint, variant string) (*meter, error) {
 	dims := metric.JoinDims([]metric.Dimension{{Name: "EndpointName", Value: endpoint}, {Name: "VariantName", Value: variant}})
+	return l.meterOf(dims, instanceNamespace, "ConcurrentRequestsPerModel", "InvocationsPerInstance")
+}
+
+// meterOf is the metrics under some dimensions: usage is the namespace of what is used, concurrent and per the names of
+// those that are per instance, or per copy.
+func (l *Local) meterOf(dims, usage, concurrent, per string) (*meter, error) {
 	m := &meter{}
 	for _, s := range []struct {
 		at              **metric.Series
@@ -38,18 +45,18 @@ func (l *Local) newMeter(endpoint, variant string) (*meter, error) {
 		unit            string
 		period          time.Duration
 	}{
-		{&m.concurrency, invocationNamespace, "ConcurrentRequestsPerModel", "None", concurrencyPeriod},
+		{&m.concurrency, invocationNamespace, concurrent, "None", concurrencyPeriod},
 		{&m.invocations, invocationNamespace, "Invocations", "None", meterPeriod},
-		{&m.perInstance, invocationNamespace, "InvocationsPerInstance", "None", meterPeriod},
+		{&m.perInstance, invocationNamespace, per, "None", meterPeriod},
 		{&m.errors4XX, invocationNamespace, "Invocation4XXErrors", "None", meterPeriod},
 		{&m.errors5XX, invocationNamespace, "Invocation5XXErrors", "None", meterPeriod},
 		{&m.modelErrors, invocationNamespace, "InvocationModelErrors", "None", meterPeriod},
 		{&m.modelLatency, invocationNamespace, "ModelLatency", "Microseconds", meterPeriod},
 		{&m.overhead, invocationNamespace, "OverheadLatency", "Microseconds", meterPeriod},
-		{&m.cpu, instanceNamespace, "CPUUtilization", "Percent", meterPeriod},
-		{&m.memory, instanceNamespace, "MemoryUtilization", "Percent", meterPeriod},
-		{&m.gpu, instanceNamespace, "GPUUtilization", "Percent", meterPeriod},
-		{&m.gpuMemory, instanceNamespace, "GPUMemoryUtilization", "Percent", meterPeriod},
+		{&m.cpu, usage, "CPUUtilization", "Percent", meterPeriod},
+		{&m.memory, usage, "MemoryUtilization", "Percent", meterPeriod},
+		{&m.gpu, usage, "GPUUtilization", "Percent", meterPeriod},
+		{&m.gpuMemory, usage, "GPUMemoryUtilization", "Percent", meterPeriod},
 	} {
 		var err error
 		*s.at, err = l.metrics.Series(metric.Key{Namespace: s.namespace, Name: s.name, Dims: dims},
@@ -103,7 +110,7 @@ func (l *Local) publish(now time.Time) {
 	last := minute.Add(-meterPeriod)
 	l.minute = minute
 	for _, ep := range l.endpoints {
-		for _, v := range ep.route.variants {
+		for _, v := range ep.route.all() {
 			v.mu.Lock()
 			live := slices.Concat(v.live, v.leaving)
 			v.mu.Unlock()

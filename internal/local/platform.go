@@ -120,7 +120,7 @@ func (l *Local) create(spec Endpoint) error {
 
 // fleet is the variant as the fleet wants it.
 func (v *Variant) fleet() fleet.VariantConfig {
-	return fleet.VariantConfig{Name: v.Name, InstanceType: v.InstanceType, Initial: v.Instances, Weight: v.Weight, Stages: v.Stages}
+	return fleet.VariantConfig{Name: v.Name, InstanceType: v.InstanceType, Initial: v.Instances, Weight: v.Weight, Stages: v.Stages, Hosting: v.hosting}
 }
 
 // place starts an endpoint. l.mu is held.
@@ -137,6 +137,7 @@ func (l *Local) place(spec Endpoint, cfg *endpointConfig, atOnce bool) error {
 	if err != nil {
 		return err
 	}
+	f.Limit = l.quota
 	ep := &endpoint{deployment: *d, fleet: f, live: map[string]*instance{}, atOnce: atOnce}
 	l.endpoints[spec.Name] = ep
 	l.publishRoutes()
@@ -219,7 +220,7 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 		switch e.Kind {
 		case fleet.Start:
 			d := ep.at(e.Revision)
-			inst := newInstance(l.run, l.spec(ep, d, e), d.route.variant(e.Variant))
+			inst := newInstance(l.run, l.spec(ep, d, e), d.route.of(e))
 			ep.live[e.Instance] = inst
 			l.work.Go(func() { l.start(ep, inst) })
 		case fleet.Route:
@@ -251,6 +252,14 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 			if ep.fleet.Status == fleet.InService {
 				l.settled(ep)
 			}
+		case fleet.ComponentStatus:
+			l.log.Printf("%s/%s is %s", ep.fleet.Name, e.Component, e.Detail)
+			if e.Detail == string(fleet.InService) {
+				l.scaler.Settled(l.now(), autoscale.Resource{Component: e.Component}.ID())
+			}
+		case fleet.ComponentDeleted:
+			l.log.Printf("%s/%s is deleted", ep.fleet.Name, e.Component)
+			l.componentGone(ep, e.Component)
 		case fleet.Deleted:
 			l.log.Printf("%s is deleted", ep.fleet.Name)
 			delete(l.endpoints, ep.fleet.Name)
@@ -280,6 +289,9 @@ func (l *Local) report(ep *endpoint, tell func(now time.Time) []fleet.Event) {
 func (l *Local) spec(ep *endpoint, d *deployment, e fleet.Event) Spec {
 	for _, v := range d.spec.Variants {
 		if v.Name == e.Variant {
+			if e.Component != "" {
+				v.Model = l.components[e.Component].run
+			}
 			s := Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType,
 				Seed: l.rng.Uint64(), AtOnce: ep.atOnce && ep.fleet.Status == fleet.Creating}
 			s.Output = &output{l: l, group: "/aws/sagemaker/Endpoints/" + s.Endpoint, stream: s.Variant + "/" + s.ID}

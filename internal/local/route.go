@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loadline/internal/autoscale"
+	"loadline/internal/fleet"
 	"loadline/internal/metric"
 )
 
@@ -18,8 +19,10 @@ import (
 type route struct {
 	endpoint string
 	variants []*variantRoute
-	mu       sync.Mutex // guards rng
+	mu       sync.Mutex // guards what is below
 	rng      *rand.Rand
+	// components are the copies of inference components, by component: the list is replaced, not changed.
+	components []*variantRoute
 }
 
 // variantRoute is the instances of one variant that take traffic, and what is counted of it.
@@ -86,14 +89,34 @@ func (l *Local) newRoute(spec Endpoint) (*route, error) {
 		if err != nil {
 			return nil, err
 		}
-		vr := &variantRoute{name: v.Name, routing: v.Routing, meter: m, rng: l.rngOf(spec.Name + "/" + v.Name)}
-		if l.cfg.Unknowns.Across == autoscale.AcrossMean {
-			vr.pool = metric.NewGauge(m.concurrency, concurrencyPeriod, l.now())
-		}
+		vr := l.newVariantRoute(v.Name, v.Routing, m, spec.Name+"/"+v.Name)
 		vr.weigh(v.Weight)
 		r.variants = append(r.variants, vr)
 	}
 	return r, nil
+}
+
+func (l *Local) newVariantRoute(name string, r Routing, m *meter, cause string) *variantRoute {
+	v := &variantRoute{name: name, routing: r, meter: m, rng: l.rngOf(cause)}
+	if l.cfg.Unknowns.Across == autoscale.AcrossMean {
+		v.pool = metric.NewGauge(m.concurrency, concurrencyPeriod, l.now())
+	}
+	return v
+}
+
+// all is the variants, and the components beside them.
+func (r *route) all() []*variantRoute {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Concat(r.variants, r.components)
+}
+
+// of is where an instance, or a copy, of a fleet's event gets its requests.
+func (r *route) of(e fleet.Event) *variantRoute {
+	if e.Component != "" {
+		return r.component(e.Component)
+	}
+	return r.variant(e.Variant)
 }
 
 // rngOf is a random source of its own for each cause.

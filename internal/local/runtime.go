@@ -91,11 +91,23 @@ func (iv *invocation) invoke(name string, stream bool) {
 			return
 		}
 	}
+	component := r.Header.Get("X-Amzn-Sagemaker-Inference-Component")
+	if component != "" {
+		if iv.variant = rt.component(component); iv.variant == nil {
+			iv.refuse(wire.Refuse(wire.ValidationError, "Inference Component Name %s not found for Endpoint %s.", component, name))
+			return
+		}
+	}
 	if iv.variant == nil {
 		iv.refuse(wire.Refuse(wire.ServiceUnavailable, "No variant of endpoint %s has a weight.", name))
 		return
 	}
 	iv.instance, iv.count.instances = iv.variant.enter(iv.began)
+	if iv.instance == nil && component != "" {
+		l.countNoCapacity(component, iv.began)
+		iv.refuse(wire.Refuse(wire.ValidationError, "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress (if configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API."))
+		return
+	}
 	if iv.instance == nil {
 		iv.refuse(wire.Refuse(wire.ServiceUnavailable, "No instance of endpoint %s is in service.", name))
 		return

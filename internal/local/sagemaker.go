@@ -31,9 +31,17 @@ var sagemaker = service{"SageMaker", map[string]operation{
 	"UpdateEndpoint":                     op((*Local).updateEndpoint),
 	"DeleteEndpoint":                     op((*Local).deleteEndpoint),
 	"UpdateEndpointWeightsAndCapacities": op((*Local).updateWeightsAndCapacities),
-	"AddTags":                            op((*Local).addTags),
-	"ListTags":                           op((*Local).listTags),
-	"DeleteTags":                         op((*Local).deleteTags),
+	"CreateInferenceComponent":           op((*Local).createComponent),
+	"DescribeInferenceComponent":         op((*Local).describeComponent),
+	"ListInferenceComponents":            op((*Local).listComponents),
+	"UpdateInferenceComponent":           op((*Local).updateComponent),
+	"DeleteInferenceComponent":           op((*Local).deleteComponent),
+
+	"UpdateInferenceComponentRuntimeConfig": op((*Local).updateComponent),
+
+	"AddTags":    op((*Local).addTags),
+	"ListTags":   op((*Local).listTags),
+	"DeleteTags": op((*Local).deleteTags),
 }}
 
 func (l *Local) arn(service, resource string) string {
@@ -160,6 +168,8 @@ func (l *Local) tagged(arn *string) (map[string]string, error) {
 		exists = l.configs[name] != nil
 	case "model":
 		exists = l.models[name] != nil
+	case "inference-component":
+		exists = l.components[name] != nil
 	}
 	if !ours || !exists {
 		return nil, wire.Refuse(wire.ValidationException, "Could not find resource %q.", *arn)

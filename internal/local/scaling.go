@@ -24,7 +24,11 @@ func (s scaled) Capacity(resource string) (autoscale.Capacity, error) {
 		return autoscale.Capacity{}, err
 	}
 	if r.Component != "" {
-		return autoscale.Capacity{}, fmt.Errorf("Could not find inference component %q.", s.arn("sagemaker", "inference-component/"+r.Component))
+		_, _, c, err := s.componentNamed(&r.Component)
+		if err != nil {
+			return autoscale.Capacity{}, fmt.Errorf("Could not find inference component %q.", s.componentARN(r.Component))
+		}
+		return autoscale.Capacity{Desired: c.Desired, Current: c.Current(), Busy: c.Status != fleet.InService, Reason: c.Reason}, nil
 	}
 	ep := s.endpoints[r.Endpoint]
 	if ep == nil {
@@ -44,7 +48,14 @@ func (s scaled) SetCapacity(resource string, _ time.Time, desired int) error {
 	if err != nil {
 		return err
 	}
-	err = s.setCapacity(s.endpoints[r.Endpoint], []fleet.Change{{Variant: r.Variant, Desired: &desired}})
+	if r.Component != "" {
+		var ep *endpoint
+		if _, ep, _, err = s.componentNamed(&r.Component); err == nil {
+			err = s.setCopies(ep, r.Component, desired)
+		}
+	} else {
+		err = s.setCapacity(s.endpoints[r.Endpoint], []fleet.Change{{Variant: r.Variant, Desired: &desired}})
+	}
 	var f *wire.Fault
 	if errors.As(err, &f) {
 		return fmt.Errorf("%s (Service: AmazonSageMaker; Status Code: %d; Error Code: %s; Request ID: %s)", f.Message, f.Status(), f.Code, requestID())

@@ -1,0 +1,365 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"loadline/internal/autoscale"
+	"loadline/internal/fleet"
+	"loadline/internal/metric"
+	"loadline/internal/wire"
+)
+
+// Inference components: copies of a model on instances that hold several, scaled by their number, to none if need be.
+
+// component is an inference component as it was created.
+type component struct {
+	endpoint string
+	members  members // its specification
+	run      Model
+	route    *variantRoute
+	// noCapacity counts the invocations that no copy was there for.
+	noCapacity *metric.Series
+}
+
+// componentSpec is what is acted on of a component's specification.
+type componentSpec struct {
+	ModelName *string
+	Container *struct {
+		Image       string
+		Environment map[string]string
+	}
+	StartupParameters *struct {
+		ContainerStartupHealthCheckTimeoutInSeconds int
+	}
+	ComputeResourceRequirements *struct {
+		NumberOfCpuCoresRequired, NumberOfAcceleratorDevicesRequired float64
+		MinMemoryRequiredInMb                                        int
+	}
+}
+
+type copyCount struct{ CopyCount *int }
+
+type createComponentIn struct {
+	InferenceComponentName, EndpointName, VariantName *string
+	Specification                                     members
+	RuntimeConfig                                     *copyCount
+	Tags                                              []tag
+}
+
+type componentARNOut struct{ InferenceComponentArn string }
+
+func (l *Local) componentARN(name string) string {
+	return l.arn("sagemaker", "inference-component/"+name)
+}
+
+// Room of an instance for components. An instance type that is not in the table holds one copy of anything.
+var rooms = map[string]fleet.Room{
+	"ml.g5.xlarge":   {CPUs: 4, Accelerators: 1, Memory: 16 << 10},
+	"ml.g5.2xlarge":  {CPUs: 8, Accelerators: 1, Memory: 32 << 10},
+	"ml.g5.12xlarge": {CPUs: 48, Accelerators: 4, Memory: 192 << 10},
+	"ml.g5.48xlarge": {CPUs: 192, Accelerators: 8, Memory: 768 << 10},
+	"ml.g6.xlarge":   {CPUs: 4, Accelerators: 1, Memory: 16 << 10},
+	"ml.g6.12xlarge": {CPUs: 48, Accelerators: 4, Memory: 192 << 10},
+	"ml.m5.xlarge":   {CPUs: 4, Memory: 16 << 10},
+	"ml.m5.4xlarge":  {CPUs: 16, Memory: 64 << 10},
+	"ml.c5.xlarge":   {CPUs: 4, Memory: 8 << 10},
+}
+
+// managedScaling is a variant's ManagedInstanceScaling.
+type managedScaling struct {
+	Status                             *string
+	MinInstanceCount, MaxInstanceCount *int
+}
+
+// hosting is what a variant without a model is for the fleet.
+func (v *configVariant) hosting() *fleet.Hosting {
+	room, known := rooms[v.InstanceType]
+	if !known {
+		room = fleet.Room{CPUs: 1 << 10, Accelerators: 1, Memory: 1 << 30}
+	}
+	h := &fleet.Hosting{Room: room}
+	if m := v.ManagedInstanceScaling; m != nil && deref(m.Status, "ENABLED") == "ENABLED" {
+		h.Min, h.Max = deref(m.MinInstanceCount, 1), deref(m.MaxInstanceCount, max(v.InitialInstanceCount, 1))
+	}
+	return h
+}
+
+func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*componentARNOut, error) {
+	name, err := named("inferenceComponentName", in.InferenceComponentName, 63)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ep, err := l.endpointNamed("endpointName", in.EndpointName)
+	if err != nil {
+		return nil, err
+	}
+	var spec componentSpec
+	if err := in.Specification.into(&spec); err != nil {
+		return nil, wire.Refuse(wire.Serialization, "%v", err)
+	}
+	c := &component{endpoint: ep.fleet.Name, members: in.Specification}
+	switch need := spec.ComputeResourceRequirements; {
+	case l.components[name] != nil:
+		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing inference component %q.", l.componentARN(name))
+	case in.RuntimeConfig == nil || in.RuntimeConfig.CopyCount == nil:
+		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'runtimeConfig.copyCount' failed to satisfy constraint: Member must not be null")
+	case need == nil:
+		return nil, wire.Refuse(wire.ValidationException, "The specification of an inference component needs ComputeResourceRequirements.")
+	case spec.ModelName != nil:
+		m := l.models[*spec.ModelName]
+		if m == nil {
+			return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.modelARN(*spec.ModelName))
+		}
+		c.run = m.run
+	case spec.Container != nil:
+		c.run = Model{name, spec.Container.Image, spec.Container.Environment}
+	default:
+		return nil, wire.Refuse(wire.ValidationException, "The specification of an inference component needs a ModelName or a Container.")
+	}
+	cfg := fleet.ComponentConfig{Name: name, Variant: deref(in.VariantName, ep.spec.Variants[0].Name), Copies: *in.RuntimeConfig.CopyCount,
+		Need: fleet.Room{CPUs: spec.ComputeResourceRequirements.NumberOfCpuCoresRequired, Accelerators: spec.ComputeResourceRequirements.NumberOfAcceleratorDevicesRequired,
+			Memory: spec.ComputeResourceRequirements.MinMemoryRequiredInMb},
+		Stages: l.cfg.CopyStages}
+	if p := spec.StartupParameters; p != nil && p.ContainerStartupHealthCheckTimeoutInSeconds > 0 {
+		cfg.Stages.Health = time.Duration(p.ContainerStartupHealthCheckTimeoutInSeconds) * time.Second
+	}
+	if c.route, err = l.newCopies(ep, cfg.Variant, name); err != nil {
+		return nil, err
+	}
+	if c.noCapacity, err = l.metrics.Series(metric.Key{Namespace: invocationNamespace, Name: "NoCapacityInvocationFailures", Dims: componentDims(name)},
+		metric.Spec{Unit: "None", Resolution: meterPeriod, Published: l.cfg.Published}); err != nil {
+		return nil, err
+	}
+	events, err := ep.fleet.CreateComponent(l.now(), cfg)
+	if err != nil {
+		return nil, l.componentFault(name, err)
+	}
+	l.components[name] = c
+	ep.route.put(c.route)
+	l.putTags(l.componentARN(name), in.Tags)
+	l.act(ep, events)
+	return &componentARNOut{l.componentARN(name)}, nil
+}
+
+// componentFault is the fleet's refusal in AWS's words.
+func (l *Local) componentFault(name string, err error) error {
+	var (
+		variant *fleet.VariantError
+		count   *fleet.CountError
+	)
+	switch {
+	case errors.Is(err, fleet.ErrInProgress):
+		return wire.Refuse(wire.ValidationException, "Cannot update in-progress inference component %q.", l.componentARN(name))
+	case errors.As(err, &variant):
+		return wire.Refuse(wire.ValidationException, "Could not find variant(s) %q.", variant.Variant)
+	case errors.As(err, &count):
+		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'copyCount' failed to satisfy constraint: Member must have value greater than or equal to 0", count.Count)
+	}
+	return wire.Refuse(wire.ValidationException, "%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+}
+
+type componentNameIn struct{ InferenceComponentName *string }
+
+// componentNamed is a component, its endpoint and how it stands. l.mu is held.
+func (l *Local) componentNamed(name *string) (*component, *endpoint, fleet.Component, error) {
+	n, err := named("inferenceComponentName", name, 63)
+	if err != nil {
+		return nil, nil, fleet.Component{}, err
+	}
+	if c := l.components[n]; c != nil {
+		ep := l.endpoints[c.endpoint]
+		for _, f := range ep.fleet.Components() {
+			if f.Name == n {
+				return c, ep, f, nil
+			}
+		}
+	}
+	return nil, nil, fleet.Component{}, wire.Refuse(wire.ValidationException, "Could not find inference component %q.", l.componentARN(n))
+}
+
+type describeComponentOut struct {
+	InferenceComponentName, InferenceComponentArn string
+	EndpointName, EndpointArn, VariantName        string
+	FailureReason                                 string `json:",omitempty"`
+	Specification                                 members
+	RuntimeConfig                                 runtimeConfigSummary
+	CreationTime, LastModifiedTime                wire.Stamp
+	InferenceComponentStatus                      fleet.Status
+}
+
+type runtimeConfigSummary struct{ DesiredCopyCount, CurrentCopyCount int }
+
+func (l *Local) describeComponent(_ context.Context, in *componentNameIn) (*describeComponentOut, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ep, f, err := l.componentNamed(in.InferenceComponentName)
+	if err != nil {
+		return nil, err
+	}
+	told := c.members
+	if raw := told["Container"]; raw != nil { // told as a summary, with what was deployed
+		var box members
+		if err := json.Unmarshal(raw, &box); err == nil {
+			told = *told.with(map[string]any{"Container": *box.only("ArtifactUrl", "Environment").with(map[string]any{
+				"DeployedImage": deployedImage{c.run.Image, c.run.Image, wire.At(f.Created)}})})
+		}
+	}
+	return &describeComponentOut{f.Name, l.componentARN(f.Name), ep.fleet.Name, l.endpointARN(ep.fleet.Name), f.Variant, f.Reason, told,
+		runtimeConfigSummary{f.Desired, f.Current()}, wire.At(f.Created), wire.At(f.Modified), f.Status}, nil
+}
+
+type updateComponentIn struct {
+	InferenceComponentName *string
+	DesiredRuntimeConfig   *copyCount
+	RuntimeConfig          *copyCount
+	Specification          members
+}
+
+// updateComponent changes how many copies there are; another specification is not part of this account.
+func (l *Local) updateComponent(_ context.Context, in *updateComponentIn) (*componentARNOut, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ep, f, err := l.componentNamed(in.InferenceComponentName)
+	if err != nil {
+		return nil, err
+	}
+	want := in.DesiredRuntimeConfig
+	if want == nil {
+		want = in.RuntimeConfig
+	}
+	switch {
+	case in.Specification != nil:
+		return nil, wire.Refuse(wire.ValidationException, "Another specification for an inference component is not part of this local account: create another one.")
+	case want == nil || want.CopyCount == nil:
+		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'desiredRuntimeConfig.copyCount' failed to satisfy constraint: Member must not be null")
+	}
+	if err := l.setCopies(ep, f.Name, *want.CopyCount); err != nil {
+		return nil, err
+	}
+	return &componentARNOut{l.componentARN(f.Name)}, nil
+}
+
+// setCopies asks the fleet. l.mu is held.
+func (l *Local) setCopies(ep *endpoint, name string, n int) error {
+	events, err := ep.fleet.SetCopies(l.now(), name, n)
+	if err != nil {
+		return l.componentFault(name, err)
+	}
+	l.act(ep, events)
+	return nil
+}
+
+func (l *Local) deleteComponent(_ context.Context, in *componentNameIn) (*nothing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ep, f, err := l.componentNamed(in.InferenceComponentName)
+	if err != nil {
+		return nil, err
+	}
+	events, err := ep.fleet.DeleteComponent(l.now(), f.Name)
+	if err != nil {
+		return nil, l.componentFault(f.Name, err)
+	}
+	if id := (autoscale.Resource{Component: f.Name}).ID(); l.scaler.Deregister(l.now(), id) == nil {
+		l.log.Printf("%s is deregistered with its component", id)
+	}
+	l.act(ep, events)
+	return &nothing{}, nil
+}
+
+type listComponentsIn struct {
+	listIn
+	StatusEquals, EndpointNameEquals, VariantNameEquals *string
+}
+
+type listComponentsOut struct {
+	InferenceComponents []componentSummary
+	NextToken           string `json:",omitempty"`
+}
+
+type componentSummary struct {
+	CreationTime, LastModifiedTime                                                        wire.Stamp
+	InferenceComponentArn, InferenceComponentName, EndpointArn, EndpointName, VariantName string
+	InferenceComponentStatus                                                              fleet.Status
+}
+
+func (l *Local) listComponents(_ context.Context, in *listComponentsIn) (*listComponentsOut, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := []componentSummary{}
+	for name, ep := range l.endpoints {
+		for _, f := range ep.fleet.Components() {
+			if deref(in.StatusEquals, string(f.Status)) == string(f.Status) && deref(in.EndpointNameEquals, name) == name && deref(in.VariantNameEquals, f.Variant) == f.Variant {
+				all = append(all, componentSummary{wire.At(f.Created), wire.At(f.Modified), l.componentARN(f.Name), f.Name, l.endpointARN(name), name, f.Variant, f.Status})
+			}
+		}
+	}
+	page, next, err := listed(all, &in.listIn, func(c componentSummary) (string, time.Time) { return c.InferenceComponentName, c.CreationTime.Time })
+	return &listComponentsOut{page, next}, err
+}
+
+// countNoCapacity counts an invocation that no copy was there for.
+func (l *Local) countNoCapacity(name string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.components[name]; c != nil {
+		c.noCapacity.Observe(now, 1, 1)
+	}
+}
+
+// componentGone forgets a component whose copies have gone. l.mu is held.
+func (l *Local) componentGone(ep *endpoint, name string) {
+	ep.route.drop(name)
+	delete(l.components, name)
+	delete(l.tags, l.componentARN(name))
+}
+
+func componentDims(name string) string {
+	return metric.JoinDims([]metric.Dimension{{Name: "InferenceComponentName", Value: name}})
+}
+
+// newCopies is where a component's copies get their requests. l.mu is held.
+func (l *Local) newCopies(ep *endpoint, variant, name string) (*variantRoute, error) {
+	v := ep.route.variant(variant)
+	if v == nil {
+		return nil, wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", variant, l.endpointARN(ep.fleet.Name))
+	}
+	m, err := l.meterOf(componentDims(name), copyNamespace, "ConcurrentRequestsPerCopy", "InvocationsPerCopy")
+	if err != nil {
+		return nil, err
+	}
+	return l.newVariantRoute(name, v.routing, m, "inference-component/"+name), nil
+}
+
+// put adds a component's copies.
+func (r *route) put(v *variantRoute) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.components = append(slices.Clone(r.components), v)
+}
+
+// drop removes a component's copies.
+func (r *route) drop(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.components = slices.DeleteFunc(slices.Clone(r.components), func(v *variantRoute) bool { return v.name == name })
+}
+
+// component is the copies of that name, nil if there are none.
+func (r *route) component(name string) *variantRoute {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.components {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
