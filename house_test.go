@@ -34,6 +34,7 @@ var ring1 = map[string][]string{
 	"wire":          nil,
 	"local":         {"wire"},
 	"engine/replay": {"serve"},
+	"engine/espeak": {"serve"},
 }
 
 // pureModules is what a pure package may use besides the standard library.
