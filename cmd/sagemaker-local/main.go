@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // schedules name time zones, and not every machine has them
 
 	"github.com/spf13/cobra"
 

@@ -182,7 +182,10 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 		cfg.Log = stderr
 	}
 	ready, stages := startup(p, s.start)
-	cfg.Start, cfg.Stages = starter(p, ready), stages
+	cfg.Start, cfg.Stages, cfg.CopyStages = starter(p, ready), stages, stages
+	if both := p.Startup.Provision + p.Startup.Container; both > 0 { // a copy has its instance already
+		cfg.CopyStages.Provision = time.Duration(float64(stages.Provision) * p.Startup.Container / both)
+	}
 	if s.empty {
 		return cfg, nil
 	}
