@@ -40,6 +40,7 @@ var access = service{"AWSIdentityManagementV20100508", map[string]operation{
 	"GetPolicyVersion":            op((*Local).getPolicyVersion),
 	"ListPolicyVersions":          op((*Local).listPolicyVersions),
 	"DeletePolicy":                op((*Local).deleteManagedPolicy),
+	"GetUser":                     op((*Local).getUser),
 	"SimulatePrincipalPolicy":     op((*Local).simulatePolicy),
 }}
 
@@ -487,6 +488,21 @@ func (l *Local) deleteManagedPolicy(_ context.Context, in *policyIn) (*nothing, 
 	}
 	delete(l.identities.policies, *in.PolicyArn)
 	return &nothing{}, nil
+}
+
+type userOut struct {
+	User struct {
+		Path, UserName, UserId, Arn string
+		CreateDate                  wire.Stamp
+	}
+}
+
+// getUser is the caller, who was always there.
+func (l *Local) getUser(context.Context, *nothing) (*userOut, error) {
+	out := &userOut{}
+	out.User.Path, out.User.UserName, out.User.UserId, out.User.Arn = "/", "local", "AIDALOCAL", l.user()
+	out.User.CreateDate = wire.At(time.Unix(0, 0))
+	return out, nil
 }
 
 type simulateIn struct {
