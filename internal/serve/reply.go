@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -130,4 +131,18 @@ func (r *reply) write(b []byte) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// Listener is l for a server of speech: its connections buffer little of what their readers do not take, about a second of
+// sound, so that one who has stopped reading is found out soon.
+func Listener(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(64 << 10) // the system's own size will do as well
+	}
+	return c, err
 }
