@@ -53,7 +53,7 @@ func (s *stepper) hosting(t *testing.T) {
 func (s *stepper) copies(t *testing.T, want int32) time.Duration {
 	t.Helper()
 	from := s.elapsed()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); s.step(time.Second) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); s.step(5 * time.Second) {
 		out, err := s.sm.DescribeInferenceComponent(t.Context(), &sm.DescribeInferenceComponentInput{InferenceComponentName: aws.String(voice)})
 		if err != nil {
 			t.Fatal(err)

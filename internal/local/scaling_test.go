@@ -300,7 +300,7 @@ func TestFaults(t *testing.T) {
 		{fleet.FailQuota, "Failed", "ResourceLimitExceeded", time.Minute, "InService", "", 1},
 		{fleet.FailPlacement, "Unfulfilled", "InsufficientInstanceCapacity", 31 * time.Minute, "InService", "InsufficientInstanceCapacity", 1},
 		{fleet.FailHealth, "Unfulfilled", "did not pass the ping health check", 12 * time.Minute, "InService", "for this endpoint.", 1},
-		{fleet.FailStuck, "InProgress", "Waiting for change to be fulfilled", 48 * time.Hour, "Updating", "", 3},
+		{fleet.FailStuck, "InProgress", "Waiting for change to be fulfilled", 3 * time.Hour, "Updating", "", 3},
 	} {
 		e := one(1)
 		e.Variants[0].Stages = fleet.Stages{Provision: 100 * time.Second}
