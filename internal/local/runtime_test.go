@@ -43,10 +43,10 @@ func (w *world) invoke(t testing.TB, body string) (*rt.InvokeEndpointOutput, err
 	return w.rt.InvokeEndpoint(t.Context(), &rt.InvokeEndpointInput{EndpointName: aws.String(speech), Body: []byte(body)})
 }
 
-// TestManyStreams runs 2,000 streams that are answered at once: the case in which Go's SDK breaks connections unless the
+// TestManyStreams runs 5,000 streams that are answered at once: the case in which Go's SDK breaks connections unless the
 // platform waits.
 func TestManyStreams(t *testing.T) {
-	n := 2000
+	n := 5000
 	if testing.Short() {
 		n = 200
 	}
