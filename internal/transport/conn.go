@@ -53,6 +53,7 @@ type pool struct {
 	own     *http.Transport // below rt, or rt itself
 	limited *limited        // rt, where it is one
 	shared  bool            // connections carry several requests at once
+	hosts   *hosts          // nil where only net/http will do
 	policy  string
 }
 
@@ -61,14 +62,14 @@ func newPool(n Net) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	streams := cmp.Or(n.Streams, 256)
+	n.Streams = cmp.Or(n.Streams, 256)
 	dialer := &net.Dialer{Timeout: cmp.Or(n.DialTimeout, 5*time.Second), KeepAlive: 30 * time.Second}
 	rt := &http.Transport{
 		DialContext:         dialer.DialContext,
 		Proxy:               n.Proxy,
 		TLSClientConfig:     n.TLS,
 		TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: streams,
+		MaxIdleConnsPerHost: n.Streams,
 		MaxConnsPerHost:     n.MaxConns,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
@@ -100,8 +101,12 @@ func newPool(n Net) (*pool, error) {
 		p.limited = &limited{rt: rt, slots: make([]slot, n.MaxConns)}
 		p.rt = p.limited
 	}
-	p.policy = strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", streams), limit,
-		"a name is resolved anew for each connection", proxy, "no compression", "no retries"}, "; ")
+	retries := "no retries"
+	if p.hosts = newHosts(n, dialer); p.hosts != nil {
+		retries += " but one where the server closed a connection that had been idle for 1 s or more"
+	}
+	p.policy = strings.Join([]string{how, fmt.Sprintf("up to %d kept idle for 90 s", n.Streams), limit,
+		"a name is resolved anew for each connection", proxy, "no compression", retries}, "; ")
 	return p, nil
 }
 
@@ -116,6 +121,9 @@ func (p *pool) PeerStreams() int {
 func (p *pool) close() error {
 	if p.limited != nil {
 		p.limited.close()
+	}
+	if p.hosts != nil {
+		p.hosts.close()
 	}
 	p.own.CloseIdleConnections()
 	return nil
@@ -134,10 +142,15 @@ type exchange struct {
 	rec     *sample.Request
 }
 
-// begin prepares an exchange and the context that its request must carry.
-func (p *pool) begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, context.Context) {
+func newExchange(c load.Call, rec *sample.Request) *exchange {
 	ex := &exchange{clock: c.Clock, headers: sample.None, rec: rec}
 	ex.conn.Store(int64(sample.None))
+	return ex
+}
+
+// begin prepares an exchange through net/http and the context that its request must carry.
+func (p *pool) begin(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, context.Context) {
+	ex := newExchange(c, rec)
 	ex.trace.GotConn = func(i httptrace.GotConnInfo) {
 		ex.conn.Store(int64(ex.clock()))
 		ex.reused.Store(i.Reused)
@@ -162,13 +175,14 @@ func (ex *exchange) awaitWritten() {
 // send does the round trip and stamps the headers.
 func (ex *exchange) send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
 	resp, err := rt.RoundTrip(req)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		ex.answered(resp)
 	}
-	ex.headers = ex.clock()
-	ex.resp = resp
-	return resp, nil
+	return resp, err
 }
+
+// answered stamps the headers of the reply.
+func (ex *exchange) answered(resp *http.Response) { ex.headers, ex.resp = ex.clock(), resp }
 
 // stamp records what the exchange saw.
 func (ex *exchange) stamp() {

@@ -28,6 +28,7 @@ type HTTPOptions struct {
 // HTTP asks any server that streams its reply over HTTP.
 type HTTP struct {
 	pool    *pool
+	head    head         // of what is sent without net/http
 	request http.Request // all but the body
 	body    Template
 	payload audio.Payload
@@ -70,6 +71,9 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 		h.request.SetBasicAuth(user.Username(), password)
 		u.User = nil
 	}
+	if h.head, err = newHead(&h.request); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
@@ -98,12 +102,7 @@ func (h *HTTP) Close() error { return h.pool.close() }
 
 // Do sends one request and reads its reply to the end.
 func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
-	ex, traced := h.pool.begin(ctx, c, rec)
-	body := h.body.Fill(c.Text.Body)
-	req := h.request.WithContext(traced)
-	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	resp, err := ex.send(h.pool.rt, req)
+	ex, resp, err := h.ask(ctx, c, rec)
 	ex.stamp()
 	if err != nil {
 		ex.fail(ctx, err)
@@ -124,6 +123,22 @@ func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	}
 	r := newReceiver(c, rec, h.payload, resp.Header.Get("Content-Type"))
 	r.done(ctx, ex, r.read(resp.Body))
+}
+
+// ask sends the request and gets the head of its reply.
+func (h *HTTP) ask(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, *http.Response, error) {
+	if d := h.pool.direct(h.request.URL, len(c.Text.Body)); d != nil {
+		ex := newExchange(c, rec)
+		resp, err := d.send(ctx, ex, h.request.Method, h.head.request(h.body, c.Text.Body))
+		return ex, resp, err
+	}
+	ex, traced := h.pool.begin(ctx, c, rec)
+	body := h.body.Fill(c.Text.Body)
+	req := h.request.WithContext(traced)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	resp, err := ex.send(h.pool.rt, req)
+	return ex, resp, err
 }
 
 const maxErrorBody = 64 << 10

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync"
 )
 
@@ -48,9 +49,13 @@ func (s *slot) get(ctx context.Context, rt *http.Transport, req *http.Request) (
 	if s.conn != nil && s.conn.Err() == nil {
 		return s.conn, true, nil
 	}
-	port := cmp.Or(req.URL.Port(), map[string]string{"http": "80", "https": "443"}[req.URL.Scheme])
-	s.conn, err = rt.NewClientConn(ctx, req.URL.Scheme, net.JoinHostPort(req.URL.Hostname(), port))
+	s.conn, err = rt.NewClientConn(ctx, req.URL.Scheme, address(req.URL))
 	return s.conn, false, err
+}
+
+// address is what a URL's connections are dialled to.
+func address(u *url.URL) string {
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 // streams is the most streams that the peer allows a connection, 0 when none is open.

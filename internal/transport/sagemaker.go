@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -112,11 +113,11 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	}
 	s.built(cl)
 	ex.stamp()
-	if cl.stream != nil {
-		if err == nil {
-			err = cl.events()
-		}
-		cl.stream.Close()
+	if ex.resp != nil {
+		defer ex.resp.Body.Close()
+	}
+	if cl.stream != nil && err == nil {
+		err = cl.events()
 	}
 	switch {
 	case cl.recv != nil:
@@ -191,6 +192,28 @@ type sender struct{ *SageMaker }
 
 func (s sender) Do(req *http.Request) (*http.Response, error) {
 	cl := req.Context().Value(callKey{}).(*call)
+	resp, err := s.send(cl, req)
+	if err != nil {
+		return nil, err
+	}
+	if cl.whole && resp.StatusCode/100 == 2 {
+		cl.named(resp.Header.Get("X-Amzn-Sagemaker-Custom-Attributes"))
+		cl.recv = newReceiver(cl.load, cl.ex.rec, cl.payload, resp.Header.Get("Content-Type"))
+		resp.Body = &metered{resp.Body, cl}
+	}
+	return resp, nil
+}
+
+func (s sender) send(cl *call, req *http.Request) (*http.Response, error) {
+	if d := s.pool.direct(req.URL, int(req.ContentLength)); d != nil && req.ContentLength >= 0 {
+		var message bytes.Buffer
+		err := req.Write(&message)
+		s.built(cl)
+		if err != nil {
+			return nil, err
+		}
+		return d.send(req.Context(), cl.ex, req.Method, message.Bytes())
+	}
 	s.built(cl)
 	resp, err := cl.ex.send(s.pool.rt, req)
 	if err != nil {
@@ -199,11 +222,6 @@ func (s sender) Do(req *http.Request) (*http.Response, error) {
 	select {
 	case <-cl.ex.wrote:
 	case <-req.Context().Done():
-	}
-	if cl.whole && resp.StatusCode/100 == 2 {
-		cl.named(resp.Header.Get("X-Amzn-Sagemaker-Custom-Attributes"))
-		cl.recv = newReceiver(cl.load, cl.ex.rec, cl.payload, resp.Header.Get("Content-Type"))
-		resp.Body = &metered{resp.Body, cl}
 	}
 	return resp, nil
 }

@@ -60,17 +60,30 @@ func (t Template) ContentType() string { return t.mime }
 
 // Fill is the body for a text.
 func (t Template) Fill(text string) []byte {
+	text = t.inside(text)
+	return t.append(make([]byte, 0, t.size(text)), text)
+}
+
+// inside is a text as it stands in the body; size and append take one.
+func (t Template) inside(text string) string {
 	if t.json {
-		text = escape(text)
+		return escape(text)
 	}
-	size := (len(t.parts) - 1) * len(text)
+	return text
+}
+
+func (t Template) size(inside string) int {
+	n := (len(t.parts) - 1) * len(inside)
 	for _, p := range t.parts {
-		size += len(p)
+		n += len(p)
 	}
-	b := make([]byte, 0, size)
+	return n
+}
+
+func (t Template) append(b []byte, inside string) []byte {
 	for i, p := range t.parts {
 		if i > 0 {
-			b = append(b, text...)
+			b = append(b, inside...)
 		}
 		b = append(b, p...)
 	}
