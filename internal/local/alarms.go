@@ -24,16 +24,17 @@ type putAlarmIn struct {
 	Dimensions                                                                                                                   []dimension
 	Period, EvaluationPeriods, DatapointsToAlarm                                                                                 *int
 	Threshold                                                                                                                    *float64
-	Metrics                                                                                                                      []nothing
+	Metrics                                                                                                                      []dataQuery
 	Tags                                                                                                                         []tag
 }
 
 func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, error) {
 	switch {
-	case in.Metrics != nil:
-		return nil, wire.Refuse(wire.ValidationError, "Alarms on metric math are not part of this local account.")
 	case in.Threshold == nil || in.EvaluationPeriods == nil || in.ComparisonOperator == nil:
 		return nil, wire.Refuse(wire.MissingParameter, "The parameters Threshold, EvaluationPeriods and ComparisonOperator are required.")
+	case in.Metrics != nil && (in.MetricName != nil || in.Namespace != nil || in.Period != nil || in.Statistic != nil || in.ExtendedStatistic != nil || in.Dimensions != nil):
+		return nil, wire.Refuse(wire.InvalidCombination, "Metrics cannot be given together with MetricName, Namespace, Dimensions, Period, Statistic or ExtendedStatistic.")
+	case in.Metrics != nil:
 	case in.Period == nil:
 		return nil, wire.Refuse(wire.MissingParameter, "The parameter Period is required.")
 	case (in.Statistic == nil) == (in.ExtendedStatistic == nil):
@@ -41,11 +42,18 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, err
 	case max(len(in.OKActions), len(in.AlarmActions), len(in.InsufficientDataActions)) > mostActions:
 		return nil, wire.Refuse(wire.ValidationError, "An alarm has at most %d actions for one state.", mostActions)
 	}
+	period, math := deref(in.Period, 0), alarm.Query{}
+	if in.Metrics != nil {
+		var err error
+		if math, period, err = mathQuery(in.Metrics, nil); err != nil {
+			return nil, err
+		}
+	}
 	a := alarm.Alarm{
 		Name: deref(in.AlarmName, ""), Description: deref(in.AlarmDescription, ""),
 		Query: alarm.Query{Namespace: deref(in.Namespace, ""), Name: deref(in.MetricName, ""), Unit: deref(in.Unit, ""),
-			Statistic: deref(in.Statistic, deref(in.ExtendedStatistic, ""))},
-		Period: time.Duration(*in.Period) * time.Second, Periods: *in.EvaluationPeriods, Datapoints: deref(in.DatapointsToAlarm, 0),
+			Statistic: deref(in.Statistic, deref(in.ExtendedStatistic, "")), Math: math.Math},
+		Period: time.Duration(period) * time.Second, Periods: *in.EvaluationPeriods, Datapoints: deref(in.DatapointsToAlarm, 0),
 		Threshold: *in.Threshold, Comparison: alarm.Comparison(*in.ComparisonOperator), Missing: alarm.Missing(deref(in.TreatMissingData, "")),
 		ActionsEnabled: deref(in.ActionsEnabled, true), AlarmActions: in.AlarmActions, OKActions: in.OKActions, InsufficientDataActions: in.InsufficientDataActions,
 	}
@@ -88,12 +96,14 @@ type metricAlarm struct {
 	StateValue, StateReason                          string
 	StateUpdatedTimestamp                            wire.Stamp
 	StateTransitionedTimestamp                       *wire.Stamp `json:",omitempty"`
-	MetricName, Namespace                            string
-	Statistic                                        string `json:",omitempty"`
-	ExtendedStatistic                                string `json:",omitempty"`
+	MetricName                                       string      `json:",omitempty"`
+	Namespace                                        string      `json:",omitempty"`
+	Statistic                                        string      `json:",omitempty"`
+	ExtendedStatistic                                string      `json:",omitempty"`
 	Dimensions                                       []dimension
-	Period                                           int
-	Unit                                             string `json:",omitempty"`
+	Period                                           int         `json:",omitempty"`
+	Metrics                                          []dataQuery `json:",omitempty"`
+	Unit                                             string      `json:",omitempty"`
 	EvaluationPeriods                                int
 	DatapointsToAlarm                                int `json:",omitempty"`
 	Threshold                                        float64
@@ -108,7 +118,9 @@ func (l *Local) metricAlarm(a alarm.Alarm) metricAlarm {
 		Dimensions: []dimension{}, Period: int(a.Period / time.Second), Unit: a.Unit, EvaluationPeriods: a.Periods, DatapointsToAlarm: a.Datapoints,
 		Threshold: a.Threshold, ComparisonOperator: string(a.Comparison), TreatMissingData: string(a.Missing),
 	}
-	if simple[a.Statistic] != nil {
+	if math, ok := a.Math.([]dataQuery); ok {
+		m.Metrics, m.Period = math, 0
+	} else if simple[a.Statistic] != nil {
 		m.Statistic = a.Statistic
 	} else {
 		m.ExtendedStatistic = a.Statistic

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
 
@@ -19,16 +20,21 @@ type getDataIn struct {
 }
 
 type dataQuery struct {
-	Id, Expression, Label *string
-	ReturnData            *bool
-	MetricStat            *struct {
-		Metric struct {
-			Namespace, MetricName *string
-			Dimensions            []dimension
-		}
-		Period     *int
-		Stat, Unit *string
+	Id         *string
+	Expression *string     `json:",omitempty"`
+	Label      *string     `json:",omitempty"`
+	ReturnData *bool       `json:",omitempty"`
+	MetricStat *metricStat `json:",omitempty"`
+}
+
+type metricStat struct {
+	Metric struct {
+		Namespace, MetricName *string
+		Dimensions            []dimension `json:",omitempty"`
 	}
+	Period *int `json:",omitempty"`
+	Stat   *string
+	Unit   *string `json:",omitempty"`
 }
 
 type getDataOut struct {
@@ -65,7 +71,10 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 			return nil, err
 		}
 	}
-	of := l.mathQueries(in)
+	of := mathOf(in.MetricDataQueries, func(m *metricStat) []metric.Bucket {
+		buckets, _ := l.read(key(*m.Metric.Namespace, *m.Metric.MetricName, m.Metric.Dimensions), m.Unit, in.StartTime.Time, in.EndTime.Time, *m.Period)
+		return buckets
+	})
 	out := &getDataOut{MetricDataResults: []dataResult{}}
 	seen, given := 0, 0 // datapoints of all pages, and of this one
 	for _, q := range in.MetricDataQueries {
@@ -101,11 +110,11 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 	return out, nil
 }
 
-// mathQueries looks the queries of a call up by their ids, each once.
-func (l *Local) mathQueries(in *getDataIn) mathQueries {
+// mathOf looks queries up by their ids, each once.
+func mathOf(queries []dataQuery, read func(*metricStat) []metric.Bucket) mathQueries {
 	byID := map[string]*dataQuery{}
-	for i := range in.MetricDataQueries {
-		byID[*in.MetricDataQueries[i].Id] = &in.MetricDataQueries[i]
+	for i := range queries {
+		byID[*queries[i].Id] = &queries[i]
 	}
 	known, underway := map[string]points{}, map[string]bool{}
 	var of mathQueries
@@ -122,7 +131,7 @@ func (l *Local) mathQueries(in *getDataIn) mathQueries {
 		underway[id] = true
 		s, err := points{}, error(nil)
 		if m := q.MetricStat; m != nil {
-			buckets, _ := l.read(key(*m.Metric.Namespace, *m.Metric.MetricName, m.Metric.Dimensions), m.Unit, in.StartTime.Time, in.EndTime.Time, *m.Period)
+			buckets := read(m)
 			for i := range buckets {
 				if v, ok := value(&buckets[i].Set, *m.Stat); ok {
 					s[buckets[i].Start.Unix()] = v
@@ -136,7 +145,7 @@ func (l *Local) mathQueries(in *getDataIn) mathQueries {
 	}
 	of.metrics = func(part string) []points {
 		var out []points
-		for _, q := range in.MetricDataQueries {
+		for _, q := range queries {
 			if q.MetricStat != nil && strings.Contains(*q.Id, part) {
 				s, _ := of.series(*q.Id) // a metric without data is an empty one
 				out = append(out, s)

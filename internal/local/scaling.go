@@ -68,6 +68,10 @@ func (s scaled) Read(q *alarm.Query, period time.Duration, end, now time.Time, v
 	for i := range values {
 		values[i] = math.NaN()
 	}
+	if m, ok := q.Math.([]dataQuery); ok {
+		s.readMath(m, period, end, now, values)
+		return
+	}
 	dims := make([]metric.Dimension, len(q.Dims))
 	for i, d := range q.Dims {
 		dims[i] = metric.Dimension(d)
@@ -81,6 +85,66 @@ func (s scaled) Read(q *alarm.Query, period time.Duration, end, now time.Time, v
 			values[int(end.Sub(b.Start)/period)-1] = v
 		}
 	}
+}
+
+// readMath is the datapoints of an alarm on metric math: those of the one query that returns data.
+func (s scaled) readMath(queries []dataQuery, period time.Duration, end, now time.Time, values []float64) {
+	start := end.Add(-time.Duration(len(values)) * period)
+	of := mathOf(queries, func(m *metricStat) []metric.Bucket {
+		series := s.metrics.Find(key(*m.Metric.Namespace, *m.Metric.MetricName, m.Metric.Dimensions))
+		if series == nil || m.Unit != nil && *m.Unit != series.Unit() {
+			return nil
+		}
+		return series.Read(start, end, period, now)
+	})
+	for _, q := range queries {
+		if !deref(q.ReturnData, true) {
+			continue
+		}
+		found, err := of.series(*q.Id)
+		if err != nil {
+			continue // an expression that fails has no data
+		}
+		for at, v := range found {
+			if i := int((end.Unix()-at)/int64(period/time.Second)) - 1; i >= 0 && i < len(values) {
+				values[i] = v
+			}
+		}
+	}
+}
+
+// mathQuery checks the queries that an alarm or a policy computes with: one of them returns data, and they have one
+// period. It is given for those of policies, which name none, and it is theirs.
+func mathQuery(queries []dataQuery, given *int) (alarm.Query, int, error) {
+	period := given
+	ids, returning := map[string]bool{}, 0
+	now := wire.At(time.Unix(0, 0))
+	later := wire.At(time.Unix(60, 0))
+	for i := range queries {
+		q := &queries[i]
+		if q.MetricStat != nil && given != nil {
+			q.MetricStat.Period = given
+		}
+		if err := checkQuery(q, &getDataIn{StartTime: &now, EndTime: &later}, ids); err != nil {
+			return alarm.Query{}, 0, err
+		}
+		if m := q.MetricStat; m != nil {
+			if period != nil && *m.Period != *period {
+				return alarm.Query{}, 0, wire.Refuse(wire.ValidationError, "The queries must have the same Period: %d and %d are among them.", *period, *m.Period)
+			}
+			period = m.Period
+		}
+		if deref(q.ReturnData, true) {
+			returning++
+		}
+	}
+	switch {
+	case returning != 1:
+		return alarm.Query{}, 0, wire.Refuse(wire.ValidationError, "Exactly one of the queries must return data, %d do.", returning)
+	case period == nil:
+		return alarm.Query{}, 0, wire.Refuse(wire.ValidationError, "At least one of the queries must have a MetricStat.")
+	}
+	return alarm.Query{Math: queries}, *period, nil
 }
 
 // settled tells the autoscaler that an endpoint's change has ended. l.mu is held.

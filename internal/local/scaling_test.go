@@ -373,3 +373,70 @@ func TestSuspended(t *testing.T) {
 		t.Errorf("3 a minute at a target of 0.5 made %d instances on resuming", d)
 	}
 }
+
+// TestScalesByMetricMath: an alarm, and a policy, on what is computed of several metrics.
+func TestScalesByMetricMath(t *testing.T) {
+	s := stepping(t, Config{Endpoints: []Endpoint{one(1)}}, ok)
+	ctx := t.Context()
+	put := func(name string, v float64) {
+		t.Helper()
+		if _, err := s.cw.PutMetricData(ctx, &cw.PutMetricDataInput{Namespace: aws.String("Mine"), MetricData: []cwtypes.MetricDatum{{MetricName: &name, Value: &v,
+			Timestamp: aws.Time(s.now())}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stat := func(id, name string, period int32) cwtypes.MetricDataQuery {
+		return cwtypes.MetricDataQuery{Id: &id, ReturnData: aws.Bool(false), MetricStat: &cwtypes.MetricStat{Period: &period, Stat: aws.String("Average"),
+			Metric: &cwtypes.Metric{Namespace: aws.String("Mine"), MetricName: &name}}}
+	}
+	alarmOn := func(queries ...cwtypes.MetricDataQuery) error {
+		_, err := s.cw.PutMetricAlarm(ctx, &cw.PutMetricAlarmInput{AlarmName: aws.String("per-slot"), Threshold: aws.Float64(2), EvaluationPeriods: aws.Int32(2),
+			ComparisonOperator: "GreaterThanThreshold", Metrics: queries})
+		return err
+	}
+	ratio := cwtypes.MetricDataQuery{Id: aws.String("e"), Expression: aws.String("busy / slots")}
+	wants(t, alarmOn(stat("busy", "Busy", 60), stat("slots", "Slots", 60)), "ValidationError", 400, "Exactly one")
+	wants(t, alarmOn(stat("busy", "Busy", 60), stat("slots", "Slots", 120), ratio), "ValidationError", 400, "same Period")
+	if err := alarmOn(stat("busy", "Busy", 60), stat("slots", "Slots", 60), ratio); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.aas.PutScalingPolicy(ctx, &aas.PutScalingPolicyInput{PolicyName: aws.String("per-slot"), ServiceNamespace: "sagemaker",
+		ResourceId: aws.String(primary), ScalableDimension: instanceCount, PolicyType: "TargetTrackingScaling",
+		TargetTrackingScalingPolicyConfiguration: &aastypes.TargetTrackingScalingPolicyConfiguration{TargetValue: aws.Float64(2),
+			CustomizedMetricSpecification: &aastypes.CustomizedMetricSpecification{Metrics: []aastypes.TargetTrackingMetricDataQuery{
+				{Id: aws.String("busy"), ReturnData: aws.Bool(false), MetricStat: &aastypes.TargetTrackingMetricStat{Stat: aws.String("Average"),
+					Metric: &aastypes.TargetTrackingMetric{Namespace: aws.String("Mine"), MetricName: aws.String("Busy")}}},
+				{Id: aws.String("e"), Expression: aws.String("busy / 2")}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		put("Busy", 12)
+		put("Slots", 4)
+		s.step(time.Minute)
+	}
+	out, err := s.cw.DescribeAlarms(ctx, &cw.DescribeAlarmsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[string]string{}
+	for _, a := range out.MetricAlarms {
+		if len(a.Metrics) < 2 {
+			t.Errorf("%s is told without its metrics", *a.AlarmName)
+		}
+		name := *a.AlarmName
+		if i := strings.Index(name, "-Alarm"); i > 0 {
+			name = name[i+6 : i+9]
+		}
+		states[name] = string(a.StateValue)
+	}
+	if states["per-slot"] != "ALARM" || states["Hig"] != "ALARM" || states["Low"] != "OK" {
+		t.Errorf("%v", states)
+	}
+	if d := s.desired(t); d < 3 {
+		t.Errorf("a metric of 6 at a target of 2 made %d instances", d)
+	}
+	policies, err := s.aas.DescribeScalingPolicies(ctx, &aas.DescribeScalingPoliciesInput{ServiceNamespace: "sagemaker"})
+	if err != nil || len(policies.ScalingPolicies[0].TargetTrackingScalingPolicyConfiguration.CustomizedMetricSpecification.Metrics) != 2 {
+		t.Errorf("%v %+v", err, policies)
+	}
+}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ type customMetric struct {
 	Dimensions []dimension `json:",omitempty"`
 	Statistic  *string     `json:",omitempty"`
 	Unit       *string     `json:",omitempty"`
-	Metrics    []any       `json:",omitempty"`
+	Metrics    []dataQuery `json:",omitempty"`
 }
 
 type stepConfig struct {
@@ -146,7 +147,14 @@ func (c *trackingConfig) read() (*autoscale.Tracking, error) {
 	}
 	if m := c.CustomizedMetricSpecification; m != nil {
 		if m.Metrics != nil {
-			return nil, wire.Refuse(wire.ValidationException, "Metric math in a customized metric specification is not part of this local account.")
+			minute := int(meterPeriod / time.Second)
+			q, _, err := mathQuery(m.Metrics, &minute)
+			var f *wire.Fault
+			if errors.As(err, &f) {
+				return nil, wire.Refuse(wire.ValidationException, "CustomizedMetricSpecification: %s", f.Message)
+			}
+			tt.Custom = &q
+			return tt, nil
 		}
 		q := alarm.Query{Namespace: deref(m.Namespace, ""), Name: deref(m.MetricName, ""), Statistic: deref(m.Statistic, ""), Unit: deref(m.Unit, "")}
 		for _, d := range m.Dimensions {
@@ -260,6 +268,10 @@ func writeTracking(tt *autoscale.Tracking) *trackingConfig {
 		return c
 	}
 	q := tt.Custom
+	if m, ok := q.Math.([]dataQuery); ok {
+		c.CustomizedMetricSpecification = &customMetric{Metrics: withoutPeriods(m)}
+		return c
+	}
 	c.CustomizedMetricSpecification = &customMetric{MetricName: &q.Name, Namespace: &q.Namespace, Statistic: &q.Statistic}
 	if q.Unit != "" {
 		c.CustomizedMetricSpecification.Unit = &q.Unit
@@ -268,6 +280,19 @@ func writeTracking(tt *autoscale.Tracking) *trackingConfig {
 		c.CustomizedMetricSpecification.Dimensions = append(c.CustomizedMetricSpecification.Dimensions, dimension(d))
 	}
 	return c
+}
+
+// withoutPeriods are queries as policies have them: nobody gives them a period.
+func withoutPeriods(queries []dataQuery) []dataQuery {
+	out := slices.Clone(queries)
+	for i, q := range out {
+		if q.MetricStat != nil {
+			m := *q.MetricStat
+			m.Period = nil
+			out[i].MetricStat = &m
+		}
+	}
+	return out
 }
 
 func writeStep(st *autoscale.Step) *stepConfig {
