@@ -1,0 +1,287 @@
+// Package audit compares what is declared of an endpoint (its model in models.yaml and the plan that it names) with what is
+// deployed, and says what differs, how much that matters, and how it is mended.
+//
+// Reading an account is left to package awsfleet. What could not be read is a result of its own: it never becomes
+// "missing".
+//
+//	r := audit.Compare(declared, deployed, now)
+//	r.Findings   // worst first; none: what is deployed is what was declared
+//	r.Checks     // every value that was compared, for validate
+//	r.Unread     // what could not be read: neither yes nor no
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"loadline/internal/artifact"
+	"loadline/internal/capacity"
+)
+
+// Severity of a finding.
+type Severity string
+
+// The severities. From Medium up a finding is drift.
+const (
+	Critical Severity = "critical" // the endpoint does not scale out, or not at all
+	High     Severity = "high"     // it scales otherwise than was computed, or will not when it must
+	Medium   Severity = "medium"
+	Info     Severity = "info"
+)
+
+func (s Severity) rank() int { return slices.Index([]Severity{Info, Medium, High, Critical}, s) }
+
+// Drift says whether the severity is one that ends a command with exit code 1.
+func (s Severity) Drift() bool { return s.rank() >= Medium.rank() }
+
+// Finding is one thing that is not as it was declared.
+type Finding struct {
+	ID       string   `json:"id"` // kind and resource
+	Kind     string   `json:"kind"`
+	Severity Severity `json:"severity"`
+	Resource string   `json:"resource"`
+	Found    string   `json:"found"`
+	Expected string   `json:"expected"`
+	Mend     string   `json:"mend,omitempty"` // a command; none for what is not ours to change
+	Foreign  bool     `json:"foreign,omitempty"`
+}
+
+// Check is one value that was compared.
+type Check struct {
+	Resource string `json:"resource"`
+	Field    string `json:"field"`
+	Found    string `json:"found"`
+	Expected string `json:"expected"`
+	OK       bool   `json:"ok"`
+}
+
+// Unread is something that could not be read, and why.
+type Unread struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Report is what came of one endpoint.
+type Report struct {
+	Endpoint string    `json:"endpoint"`
+	Findings []Finding `json:"findings"`
+	Checks   []Check   `json:"checks"`
+	Unread   []Unread  `json:"unread"`
+	Calls    int       `json:"calls"` // API calls that the reading took
+}
+
+// Drift says whether any finding is one.
+func (r *Report) Drift() bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity.Drift() })
+}
+
+// Declared is what models.yaml and the plan say of one variant.
+type Declared struct {
+	Model, Endpoint, Variant string
+	InstanceType             string            // "": not declared, as is every empty field below
+	ImageDigest              string            // hex
+	Env                      map[string]string // nil: not declared
+	QueueBound               *int
+	Min, Max                 int // 0 and 0: not declared
+	Scaling                  bool
+	Routing                  string // RANDOM, LEAST_OUTSTANDING_REQUESTS
+	PlanFile                 string
+	Policies                 []capacity.Policy
+	Alarms                   []capacity.Alarm
+}
+
+// Plan fills in what a plan declares: it owns the policies.
+func (d *Declared) Plan(p *artifact.Plan) {
+	d.Min, d.Max = max(1, p.Config.MinInstances), max(1, p.Config.MaxInstances)
+	d.Scaling = d.Max > max(d.Min, 1)
+	d.Policies, d.Alarms = p.Policies, p.Alarms
+	d.QueueBound = &p.Config.QueueMaxDepth
+	if p.Scenario.Routing == capacity.RouteLOR {
+		d.Routing = "LEAST_OUTSTANDING_REQUESTS"
+	}
+	d.InstanceType, d.ImageDigest, d.Env = p.Fingerprint.InstanceType, p.Fingerprint.ImageDigest, p.Fingerprint.ContainerEnv
+}
+
+// Deployed is one endpoint as it was read.
+type Deployed struct {
+	Region, Endpoint string
+	Missing          bool // AWS says that there is no such endpoint
+	Status, Reason   string
+	Modified         time.Time
+	Variants         []Variant
+	Tags             map[string]string
+	Freeze           *artifact.Freeze // the record of this machine, if a run left one
+	Invocations      *float64         // in the last ten minutes
+	Targets          []Target
+	Policies         []Policy
+	Alarms           []Alarm
+	Schedules        []Schedule
+	Role             *bool // the service-linked role exists; nil: not read
+	Quota            map[string]int
+	Unread           []Unread
+	Calls            int
+}
+
+// Variant of a deployed endpoint.
+type Variant struct {
+	Name, InstanceType       string
+	Desired, Current         int
+	Initial                  int // of the endpoint config
+	Routing                  string
+	ImageDigest              string
+	Env                      map[string]string // compared part; nil: not read
+	QueueBound               *int
+	Enhanced                 bool // enhanced metrics
+	MetricsPeriod            int  // seconds
+	LastSet                  int  // count that the scaler set last; 0: none is known
+	LastSetAt                time.Time
+	Async, Serverless, Multi bool
+}
+
+// Target is a scalable target.
+type Target struct {
+	Resource       string
+	Min, Max       int
+	Out, In, Sched bool // suspended
+}
+
+// Policy is a scaling policy as it is deployed.
+type Policy struct {
+	Name, ARN, Resource, Type string // Type: capacity.TargetTracking or StepScaling
+	Metric                    capacity.Metric
+	Statistic                 string // of a metric of its own; the aggregation of a step policy
+	Target                    *float64
+	NoScaleIn                 bool
+	OutCooldown, InCooldown   *int // of target tracking; nil: not set
+	Cooldown                  *int // of a step policy
+	Steps                     []capacity.Step
+	Adjustment                string
+	Alarms                    []string
+}
+
+// Alarm is a CloudWatch alarm as it is deployed.
+type Alarm struct {
+	Name, ARN              string
+	Metric                 capacity.Metric
+	Statistic              string
+	Period                 int
+	Comparison             string
+	Threshold              float64
+	Evaluation, Datapoints int
+	MissingData            string
+	Enabled                bool // its actions
+	Actions                []string
+	State                  string
+	Since                  time.Time // in that state
+}
+
+// Schedule is a scheduled action.
+type Schedule struct {
+	Name, Resource, Expression string
+	End                        time.Time // zero: none
+	Min, Max                   *int
+}
+
+// comparison collects what comes of one endpoint.
+type comparison struct {
+	Report
+	want Declared
+	have Deployed
+	now  time.Time
+}
+
+// Compare says what of the deployed endpoint is not as declared.
+func Compare(want Declared, have Deployed, now time.Time) Report {
+	c := &comparison{Report: Report{Endpoint: have.Endpoint, Unread: have.Unread, Calls: have.Calls}, want: want, have: have, now: now}
+	c.endpoint()
+	slices.SortStableFunc(c.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), cmp.Compare(a.ID, b.ID))
+	})
+	return c.Report
+}
+
+func (c *comparison) find(kind string, s Severity, resource, found, expected, mend string) {
+	c.Findings = append(c.Findings, Finding{ID: kind + ":" + resource, Kind: kind, Severity: s, Resource: resource, Found: found, Expected: expected, Mend: mend})
+}
+
+// same compares one value and says whether it is as wanted.
+func (c *comparison) same(kind string, s Severity, resource, field string, found, expected any, mend string) bool {
+	f, e := shown(found), shown(expected)
+	ok := f == e
+	c.Checks = append(c.Checks, Check{resource, field, f, e, ok})
+	if !ok {
+		c.find(kind, s, resource, field+" "+f, field+" "+e, mend)
+	}
+	return ok
+}
+
+// shown is a value for people; equal values read equal.
+func shown(v any) string {
+	switch v := v.(type) {
+	case *int:
+		if v == nil {
+			return "not set"
+		}
+		return fmt.Sprint(*v)
+	case *float64:
+		if v == nil {
+			return "not set"
+		}
+		return shown(*v)
+	case float64:
+		return fmt.Sprintf("%.10g", v)
+	case bool:
+		if v {
+			return "on"
+		}
+		return "off"
+	case string:
+		if v == "" {
+			return "none"
+		}
+		return v
+	}
+	return fmt.Sprint(v)
+}
+
+// near says whether two numbers are the same but for how they were written.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
+
+func (c *comparison) resource() string { return Resource(c.have.Endpoint, c.want.Variant) }
+
+// Resource is the id under which Application Auto Scaling knows a variant.
+func Resource(endpoint, variant string) string { return "endpoint/" + endpoint + "/variant/" + variant }
+
+// variantOf is the variant that a resource id names.
+func variantOf(resource string) (endpoint, variant string) {
+	part := strings.Split(resource, "/")
+	if len(part) != 4 || part[0] != "endpoint" || part[2] != "variant" {
+		return "", ""
+	}
+	return part[1], part[3]
+}
+
+func (c *comparison) apply() string {
+	plan := c.want.PlanFile
+	if plan == "" {
+		plan = "FILE"
+	}
+	return "tts-bench apply --plan " + plan
+}
+
+// aas is a command of the AWS CLI on the variant's scaling.
+func (c *comparison) aas(command, resource string, more ...string) string {
+	s := "aws application-autoscaling " + command + " --service-namespace sagemaker --resource-id " + resource +
+		" --scalable-dimension sagemaker:variant:DesiredInstanceCount"
+	if c.have.Region != "" {
+		s += " --region " + c.have.Region
+	}
+	if len(more) > 0 {
+		s += " " + strings.Join(more, " ")
+	}
+	return s
+}
