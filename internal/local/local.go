@@ -118,6 +118,10 @@ type Config struct {
 	CallFaults CallFaults
 	// VerifySignatures refuses calls that are not signed with the account's keys, AKIDEXAMPLE and secret.
 	VerifySignatures bool
+	// State is what Save was given by an account before: it goes on where that one ended, and Endpoints is not looked at.
+	State []byte
+	// Save is given the account's state when it has changed, not more than once a second, and at the end; nil: it is not kept.
+	Save func(state []byte) error
 	// Deny is the actions that the caller may not do, such as sagemaker:UpdateEndpoint, with * and ?.
 	Deny []string
 	// NoLinkedRole leaves out the role that Application Auto Scaling works under, until a first target is registered.
@@ -279,11 +283,18 @@ func (l *Local) Run(ctx context.Context) error {
 	l.work.Go(func() { failed <- l.boot(inner) })
 
 	var err error
-	for booted := false; ; {
+	booted, saving := false, make(chan struct{})
+	for {
 		select {
 		case err = <-failed:
 			if err == nil && !booted {
 				booted = true
+				if l.cfg.Save != nil {
+					l.work.Go(func() {
+						defer close(saving)
+						l.keep(ctx)
+					})
+				}
 				close(l.ready)
 				continue
 			}
@@ -301,6 +312,10 @@ func (l *Local) Run(ctx context.Context) error {
 	l.door.Lock()
 	l.shut = true
 	l.door.Unlock()
+	if booted && l.cfg.Save != nil && ctx.Err() != nil {
+		<-saving
+		l.save() // as it is before its instances go
+	}
 	stop()
 	l.stopAll()
 	l.work.Wait()

@@ -40,11 +40,29 @@ func (ep *endpoint) at(revision int) *deployment {
 
 // boot makes the endpoints of the configuration and returns once all are in service, or one cannot be.
 func (l *Local) boot(ctx context.Context) error {
+	if l.cfg.State != nil {
+		s, err := l.restore(l.cfg.State)
+		if err != nil {
+			return fmt.Errorf("restore the account: %w", err)
+		}
+		if err := l.served(ctx); err != nil {
+			return err
+		}
+		if err := l.resume(ctx, s); err != nil {
+			return fmt.Errorf("restore the account: %w", err)
+		}
+		return nil
+	}
 	for _, spec := range l.cfg.Endpoints {
 		if err := l.create(spec); err != nil {
 			return fmt.Errorf("endpoint %s: %w", spec.Name, err)
 		}
 	}
+	return l.served(ctx)
+}
+
+// served returns once all endpoints are in service, or one cannot be.
+func (l *Local) served(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		waiting, failed := false, error(nil)

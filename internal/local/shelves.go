@@ -1,6 +1,10 @@
 package local
 
-import "math/rand/v2"
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
 
 // shelves is what an account keeps that no endpoint depends on.
 type shelves struct {
@@ -8,8 +12,12 @@ type shelves struct {
 	dashboards map[string]*dashboard
 	identities identities
 	breaker    breaker // has its own lock
+	saved      []byte  // what Config.Save has; of the one goroutine that saves
 }
 
 func newShelves(faults *rand.Rand) shelves {
-	return shelves{newLogbook(), map[string]*dashboard{}, newIdentities(), breaker{rng: faults}}
+	return shelves{logbook: newLogbook(), dashboards: map[string]*dashboard{}, identities: newIdentities(), breaker: breaker{rng: faults}}
 }
+
+// sorted is a map's keys in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
