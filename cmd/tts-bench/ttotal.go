@@ -297,6 +297,9 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) error {
 		return err
 	}
 	live.Show(time.Now(), "reading endpoint "+j.to.Endpoint)
+	if !j.skipDrift {
+		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
+	}
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: true}, func(ask []string) error {
 		live.Close()
 		return a.agree(ctx, j.to.Endpoint, append(ask, j.price()), j.yes)

@@ -285,3 +285,20 @@ func (c *comparison) aas(command, resource string, more ...string) string {
 	}
 	return s
 }
+
+// Pair is one value that models.yaml and the plan both state.
+type Pair struct {
+	Field          string
+	Registry, Plan any // nil pointers are not stated
+}
+
+// Registry compares what models.yaml states with the plan that it names: the plan owns the policies.
+func Registry(model, plan string, pairs []Pair) []Finding {
+	c := comparison{}
+	for _, p := range pairs {
+		if r := shown(p.Registry); r != "not set" && r != "none" {
+			c.same("registry", High, "models.yaml/"+model, p.Field, p.Registry, p.Plan, "tts-bench plan --write, with the files that "+plan+" was made from")
+		}
+	}
+	return c.Findings
+}
