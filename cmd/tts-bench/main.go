@@ -69,7 +69,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Misuse(fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath()))
 	})
-	root.AddCommand(a.demoCommand(), a.sayCommand(), a.qmaxCommand(), a.ttotalCommand(), a.planCommand(), a.thawCommand())
+	root.AddCommand(a.demoCommand(), a.sayCommand(), a.qmaxCommand(), a.ratesCommand(), a.ttotalCommand(), a.planCommand(), a.thawCommand())
 	root.AddCommand(a.operations()...)
 	return root
 }

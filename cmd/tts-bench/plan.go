@@ -38,7 +38,7 @@ type planFlags struct {
 	sloMS         float64
 	ceiling       time.Duration
 	allowMismatch bool
-	trace         string
+	trace, rates  string
 	model, models string
 	write         bool
 	emit          string
@@ -70,6 +70,7 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.Float64Var(&f.scenario.TroughRPS, "trough-rps", 0, "requests a second at the trough")
 	fl.Float64Var(&f.scenario.TroughStreams, "trough-streams", 0, "or requests in flight at the trough")
 	fl.Float64Var(&f.scenario.SurgeRatio, "surge-ratio", 1.25, "how much the load can grow while one scale-out takes (also --max-scaling-per-t-total)")
+	fl.StringVar(&f.rates, "rates", "", "open-loop ladder: what an instance holds at a rate is measured instead of predicted")
 	fl.StringVar(&f.trace, "trace", "", "traffic to take the surge from: counts or timestamps (CSV, JSON lines, CloudWatch, access log; gzip or not)")
 	fl.Float64Var(&f.sloMS, "slo-ms", 0, "objective in milliseconds; the ladder must have been judged by it (also --ttfab-slo-ms)")
 	fl.IntVar(&f.scenario.MinFloor, "min-floor", 1, "fewest instances that the plan may go down to")
@@ -174,6 +175,12 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 		if in.TTotal, err = readRecord(f.ttotal, artifact.ReadTTotal); err != nil {
 			return err
 		}
+	}
+	if f.rates != "" {
+		if in.Rates, err = readRecord(f.rates, artifact.ReadRates); err != nil {
+			return err
+		}
+		in.RatesFile = f.rates
 	}
 	if f.trace != "" {
 		if in.Trace, err = readRecord(f.trace, readTrace); err != nil {

@@ -10,47 +10,58 @@ import (
 
 	"loadline/internal/capacity"
 	"loadline/internal/ladder"
+	"loadline/internal/openloop"
 	"loadline/internal/sample"
 )
 
 // sections is the heading of doc/artifacts.md under which the fields of each type stand.
 var sections = map[reflect.Type]string{
-	reflect.TypeFor[Header]():             "## Header",
-	reflect.TypeFor[Target]():             "### Target",
-	reflect.TypeFor[Fingerprint]():        "### Fingerprint",
-	reflect.TypeFor[QMax]():               "## Ladder (qmax)",
-	reflect.TypeFor[ladder.Certificate](): "### Certificate",
-	reflect.TypeFor[ladder.Bracket]():     "### Bracket",
-	reflect.TypeFor[ladder.Rung]():        "### Rung",
-	reflect.TypeFor[sample.Client]():      "### Client",
-	reflect.TypeFor[ladder.Server]():      "### Server",
-	reflect.TypeFor[ladder.Interval]():    "### Interval",
-	reflect.TypeFor[Corpus]():             "### Corpus",
-	reflect.TypeFor[Price]():              "### Price",
-	reflect.TypeFor[sample.Request]():     "## Request log",
-	reflect.TypeFor[sample.TextID]():      "### Text",
-	reflect.TypeFor[TTotal]():             "## Scale-out (ttotal)",
-	reflect.TypeFor[Stage]():              "### Stage",
-	reflect.TypeFor[Duration]():           "### Duration",
-	reflect.TypeFor[Recovery]():           "### Recovery",
-	reflect.TypeFor[Dominant]():           "### Dominant",
-	reflect.TypeFor[Attempt]():            "### Attempt",
-	reflect.TypeFor[Plan]():               "## Plan",
-	reflect.TypeFor[capacity.Scenario]():  "### Scenario",
-	reflect.TypeFor[PlanMeasured]():       "### Plan: measured",
-	reflect.TypeFor[capacity.Measured]():  "### Measured",
-	reflect.TypeFor[capacity.Point]():     "### Point",
-	reflect.TypeFor[capacity.Lag]():       "### Lag",
-	reflect.TypeFor[capacity.Rule]():      "### Rule",
-	reflect.TypeFor[capacity.Money]():     "### Money",
-	reflect.TypeFor[capacity.Finding]():   "### Finding",
-	reflect.TypeFor[PlanSurge]():          "### Surge",
-	reflect.TypeFor[capacity.Policy]():    "### Policy",
-	reflect.TypeFor[capacity.Step]():      "### Step",
-	reflect.TypeFor[capacity.Metric]():    "### Metric",
-	reflect.TypeFor[capacity.Alarm]():     "### Alarm",
-	reflect.TypeFor[PlanConfig]():         "### Configuration",
-	reflect.TypeFor[Freeze]():             "## Freeze record",
+	reflect.TypeFor[Header]():               "## Header",
+	reflect.TypeFor[Target]():               "### Target",
+	reflect.TypeFor[Fingerprint]():          "### Fingerprint",
+	reflect.TypeFor[QMax]():                 "## Ladder (qmax)",
+	reflect.TypeFor[ladder.Certificate]():   "### Certificate",
+	reflect.TypeFor[ladder.Bracket]():       "### Bracket",
+	reflect.TypeFor[ladder.Rung]():          "### Rung",
+	reflect.TypeFor[sample.Client]():        "### Client",
+	reflect.TypeFor[ladder.Server]():        "### Server",
+	reflect.TypeFor[ladder.Interval]():      "### Interval",
+	reflect.TypeFor[Corpus]():               "### Corpus",
+	reflect.TypeFor[Price]():                "### Price",
+	reflect.TypeFor[Rates]():                "## Open-loop ladder (rates)",
+	reflect.TypeFor[openloop.Rung]():        "### Open-loop rung",
+	reflect.TypeFor[openloop.Law]():         "### Law",
+	reflect.TypeFor[capacity.Open]():        "### Open loop",
+	reflect.TypeFor[capacity.Length]():      "### Length",
+	reflect.TypeFor[capacity.Line]():        "### Line",
+	reflect.TypeFor[capacity.Streams]():     "### Streams",
+	reflect.TypeFor[capacity.Bound]():       "### Bound",
+	reflect.TypeFor[capacity.Invocations](): "### Invocations",
+	reflect.TypeFor[capacity.Sensitivity](): "### Sensitivity",
+	reflect.TypeFor[sample.Request]():       "## Request log",
+	reflect.TypeFor[sample.TextID]():        "### Text",
+	reflect.TypeFor[TTotal]():               "## Scale-out (ttotal)",
+	reflect.TypeFor[Stage]():                "### Stage",
+	reflect.TypeFor[Duration]():             "### Duration",
+	reflect.TypeFor[Recovery]():             "### Recovery",
+	reflect.TypeFor[Dominant]():             "### Dominant",
+	reflect.TypeFor[Attempt]():              "### Attempt",
+	reflect.TypeFor[Plan]():                 "## Plan",
+	reflect.TypeFor[capacity.Scenario]():    "### Scenario",
+	reflect.TypeFor[PlanMeasured]():         "### Plan: measured",
+	reflect.TypeFor[capacity.Measured]():    "### Measured",
+	reflect.TypeFor[capacity.Point]():       "### Point",
+	reflect.TypeFor[capacity.Lag]():         "### Lag",
+	reflect.TypeFor[capacity.Rule]():        "### Rule",
+	reflect.TypeFor[capacity.Money]():       "### Money",
+	reflect.TypeFor[capacity.Finding]():     "### Finding",
+	reflect.TypeFor[PlanSurge]():            "### Surge",
+	reflect.TypeFor[capacity.Policy]():      "### Policy",
+	reflect.TypeFor[capacity.Step]():        "### Step",
+	reflect.TypeFor[capacity.Metric]():      "### Metric",
+	reflect.TypeFor[capacity.Alarm]():       "### Alarm",
+	reflect.TypeFor[PlanConfig]():           "### Configuration",
+	reflect.TypeFor[Freeze]():               "## Freeze record",
 }
 
 // plain is the types that are written as one JSON value.
@@ -115,7 +126,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []reflect.Type{reflect.TypeFor[QMax](), reflect.TypeFor[TTotal](), reflect.TypeFor[Plan](), reflect.TypeFor[Freeze](), reflect.TypeFor[sample.Request]()} {
+	for _, root := range []reflect.Type{reflect.TypeFor[QMax](), reflect.TypeFor[Rates](), reflect.TypeFor[TTotal](), reflect.TypeFor[Plan](), reflect.TypeFor[Freeze](), reflect.TypeFor[sample.Request]()} {
 		walk(root)
 	}
 	for typ := range sections {

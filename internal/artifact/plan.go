@@ -31,6 +31,9 @@ type PlanMeasured struct {
 	QMaxRun    string `json:"qmax_run_id"`
 	TTotalFile string `json:"ttotal_file,omitempty"`
 	TTotalRun  string `json:"ttotal_run_id,omitempty"`
+	RatesFile  string `json:"rates_file,omitempty"`
+	RatesRun   string `json:"rates_run_id,omitempty"`
+	TraceFile  string `json:"trace_file,omitempty"`
 }
 
 // PlanSurge is what a simulated surge of the scenario's ratio does under each rule.

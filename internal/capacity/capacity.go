@@ -97,7 +97,8 @@ type Rule struct {
 	Signal            string   `json:"signal,omitempty"`     // flow: rate or concurrency
 	SignalWhy         string   `json:"signal_why,omitempty"` // why not the rate
 	Held              *float64 `json:"held_at_lambda,omitempty"`
-	Threshold         *float64 `json:"concurrency_threshold,omitempty"`          // beside a rate: Maximum over 10 s that scales out
+	Threshold         *float64 `json:"concurrency_threshold,omitempty"` // beside a rate: Maximum over 10 s that scales out
+	ThresholdSource   string   `json:"concurrency_threshold_source,omitempty"`
 	ThresholdMeasured bool     `json:"concurrency_threshold_measured,omitempty"` // corrected by an open-loop measurement
 	FastLag           *Lag     `json:"fast_lag,omitempty"`                       // T of the 10 s signal
 
@@ -250,6 +251,7 @@ type Measured struct {
 
 	CharsPerRequest *float64 `json:"chars_per_request"`
 	CorpusChars     *float64 `json:"corpus_chars,omitempty"` // where the figures were scaled to other texts: those measured
+	Open            []Open   `json:"open_loop,omitempty"`    // what an instance was seen to hold under Poisson arrivals
 	Length          *Length  `json:"length_model,omitempty"` // of time against characters, from the request log
 	LengthWhy       string   `json:"length_model_missing,omitempty"`
 	Streams         *Streams `json:"streams,omitempty"` // how long whole replies take, from the request log

@@ -179,3 +179,32 @@ func TestInvocationsAt(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 }
+
+// What an instance was seen to hold at λ* moves the threshold that a fleet's busiest one is judged by.
+func TestThresholdMeasured(t *testing.T) {
+	few := func(m *Measured, _ *Scenario) { m.CS2 = ptr(1.0 / 6) }
+	base := flowOf(t, few)
+	for by, factor := range map[string]float64{"the client": 1, "CloudWatch": 1.5} {
+		var seen float64
+		r := flowOf(t, func(m *Measured, s *Scenario) {
+			few(m, s)
+			c, _, _ := m.Server(m.QMax)
+			steady, _ := c.Steady(*base.LambdaStar, m.QMax)
+			for n := range m.QMax {
+				p, _ := c.Passage(*base.LambdaStar, n+1, FastPeriod, steady.P)
+				seen += factor * p
+			}
+			m.Open = []Open{{Rate: 3, TenMax: 99, Mean: 99}, {Rate: *base.LambdaStar, Mean: 2, TenMax: seen, By: by}}
+		})
+		if want := *base.Threshold * factor; r.Threshold == nil || math.Abs(*r.Threshold-want) > 1 || !r.ThresholdMeasured {
+			t.Errorf("seen %g times the chain's: threshold %v, was %g", factor, r.Threshold, *base.Threshold)
+		}
+		ps, _ := FlowPolicies(r, 0.25, "e", "v")
+		if len(ps) != 2 || ps[1].Predicted || !strings.Contains(ps[1].Source, by) {
+			t.Errorf("%+v", ps)
+		}
+	}
+	if r := flowOf(t, func(m *Measured, s *Scenario) { few(m, s); m.Open = []Open{{Rate: 3, TenMax: 99}} }); r.ThresholdMeasured {
+		t.Error("a rate far from λ* stands for it")
+	}
+}

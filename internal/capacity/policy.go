@@ -64,7 +64,7 @@ func FlowPolicies(r Rule, h float64, endpoint, variant string) ([]Policy, []Alar
 		Source: "60 × λ*, invocations a minute and instance", Cooldowns: cooldowns,
 	}
 	if r.Signal == SignalConcurrency {
-		track.Name, track.Statistic, track.Period, track.Predicted = PolicyConcurrency, "", FastPeriod, true
+		track.Name, track.Statistic, track.Period, track.Predicted = PolicyConcurrency, "", FastPeriod, !r.ThresholdMeasured
 		track.Metric = Metric{Predefined: "SageMakerVariantConcurrentRequestsPerModelHighResolution"}
 		track.Source = "requests held at λ*, from the chain: " + r.SignalWhy
 		return []Policy{track}, nil
@@ -83,6 +83,9 @@ func FlowPolicies(r Rule, h float64, endpoint, variant string) ([]Policy, []Alar
 		OutCooldown: r.OutCooldown, InCooldown: r.InCooldown, Predicted: !r.ThresholdMeasured,
 		Source:    "what the busiest instance holds at λ* in all but 5 % of periods; one step adds h of the fleet",
 		Cooldowns: cooldowns,
+	}
+	if r.ThresholdMeasured {
+		step.Source += ": " + r.ThresholdSource
 	}
 	alarm := Alarm{
 		Name: endpoint + "-" + variant + "-" + PolicyConcurrency, Metric: metric, Statistic: step.Statistic, Period: FastPeriod,

@@ -61,13 +61,74 @@ func (f flow) signals(r *Rule, blind string) error {
 	if blind != "" {
 		r.Signal, r.SignalWhy = SignalConcurrency, blind
 		target := rounded(held)
+		if o := f.m.measured(*r.LambdaStar); o != nil && o.Mean > 0 {
+			target, r.ThresholdMeasured = rounded(o.Mean), true
+			r.ThresholdSource = fmt.Sprintf("held on average at %.2f a second (%s)", o.Rate, o.By)
+		}
 		r.ScalingTarget = &target
 		return nil
 	}
 	target := rounded(60 * *r.LambdaStar)
 	r.ScalingTarget = &target
-	r.Threshold, err = f.threshold(*r.LambdaStar, r.Peak)
-	return err
+	if r.Threshold, err = f.threshold(*r.LambdaStar, r.Peak); err != nil || r.Threshold == nil {
+		return err
+	}
+	return f.corrected(r)
+}
+
+// Open is one rate of Poisson arrivals at one instance: what it held, as CloudWatch reads it where By says so, else as the
+// client does.
+type Open struct {
+	Rate   float64 `json:"rate_rps"`
+	Mean   float64 `json:"in_flight_mean"`
+	TenMax float64 `json:"in_flight_max_10s"` // mean of the maxima of 10 s periods
+	By     string  `json:"by"`                // CloudWatch or the client
+}
+
+// nearby is how far a measured rate may lie from λ* to stand for it.
+const nearby = 0.1
+
+// measured is the open-loop rate nearest to lambda; nil where none is near.
+func (m Measured) measured(lambda float64) *Open {
+	var best *Open
+	for i, o := range m.Open {
+		if d := math.Abs(o.Rate - lambda); d <= nearby*lambda && (best == nil || d < math.Abs(best.Rate-lambda)) {
+			best = &m.Open[i]
+		}
+	}
+	return best
+}
+
+// corrected moves the threshold by what one instance was seen to hold at λ*, over what the chain says of it: the chain
+// alone says how a fleet's busiest instance stands above one.
+func (f flow) corrected(r *Rule) error {
+	o := f.m.measured(*r.LambdaStar)
+	if o == nil || !(o.TenMax > 0) {
+		return nil
+	}
+	steady, err := f.chain.Steady(o.Rate, f.depth)
+	if err != nil {
+		return fmt.Errorf("concurrency at a measured rate: %w", err)
+	}
+	predicted := 0.0 // the mean of a maximum is the sum of the chances to exceed 0, 1, 2, …
+	for n := range f.depth {
+		p, err := f.chain.Passage(o.Rate, n+1, FastPeriod, steady.P)
+		if err != nil {
+			return fmt.Errorf("concurrency at a measured rate: %w", err)
+		}
+		if predicted += p; p < 1e-4 {
+			break
+		}
+	}
+	v := math.Ceil(*r.Threshold * o.TenMax / predicted)
+	r.ThresholdMeasured = true
+	r.ThresholdSource = fmt.Sprintf("%.0f by the chain, times %.2f held at most in 10 s at %.2f a second (%s) over the chain's %.2f",
+		*r.Threshold, o.TenMax, o.Rate, o.By, predicted)
+	r.Threshold = &v
+	if v >= float64(f.depth) {
+		r.Threshold = nil
+	}
+	return nil
 }
 
 // rounded is x as it is deployed, down to four digits: what is deployed and what is planned are compared as decimals.

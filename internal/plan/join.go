@@ -56,6 +56,16 @@ func check(in Input) (notes []string, err error) {
 			notes = append(notes, "recovery was never seen in the scale-out: T is a floor")
 		}
 	}
+	if r := in.Rates; r != nil {
+		warnings, err := artifact.Pair("the ladder", q.Fingerprint, "the open-loop ladder", r.Fingerprint, in.AllowMismatch)
+		if err != nil {
+			bad = append(bad, err)
+		}
+		notes = append(notes, warnings...)
+		if r.Target.Transport != q.Target.Transport {
+			refuse("the ladder was measured by %s and the open-loop ladder by %s: measure both by one transport", q.Target.Transport, r.Target.Transport)
+		}
+	}
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
@@ -153,8 +163,30 @@ func Join(in Input) (m capacity.Measured, notes []string, err error) {
 	}
 	m.Lag = lag(in)
 	spoken(&m, in)
+	m.Open = open(in.Rates)
 	stages(&m, in.TTotal)
 	return m, notes, nil
+}
+
+// open is what valid rungs of the open-loop ladder held: by CloudWatch, which is what a policy reads, else by the client.
+func open(r *artifact.Rates) (out []capacity.Open) {
+	if r == nil {
+		return nil
+	}
+	for _, g := range r.Rungs {
+		if !g.Valid {
+			continue
+		}
+		o := capacity.Open{Rate: g.Rate, Mean: g.Mean, TenMax: g.TenMax, By: "the client"}
+		if cw := g.CW; cw != nil && cw.Squared && cw.Ratio != nil {
+			o.TenMax, o.By = *cw.Ratio*g.Mean, "CloudWatch"
+			if cw.ConcurrencyMean != nil {
+				o.Mean = *cw.ConcurrencyMean
+			}
+		}
+		out = append(out, o)
+	}
+	return out
 }
 
 // variability is the squared coefficient of variation of the service time at concurrency n: of the samples, or estimated

@@ -29,6 +29,8 @@ type Input struct {
 	TTotalFile string
 	AssumeT    float64 // T of the 10 s signal, detection included
 
+	Rates      *artifact.Rates // nil: what is held at a rate is predicted
+	RatesFile  string
 	Trace      *trace.Trace // nil: the scenario's surge ratio holds
 	TraceFile  string
 	KeepSurge  bool             // the operator chose the surge ratio: the trace is only told beside it
@@ -110,6 +112,12 @@ func Make(in Input) (*artifact.Plan, error) {
 	}
 	if in.TTotal != nil {
 		p.Measured.TTotalRun = in.TTotal.RunID
+	}
+	if in.Rates != nil {
+		p.Measured.RatesFile, p.Measured.RatesRun = in.RatesFile, in.Rates.RunID
+	}
+	if in.Trace != nil {
+		p.Measured.TraceFile = in.TraceFile
 	}
 	if in.Model.Name != "" {
 		p.Target.Model = in.Model.Name
