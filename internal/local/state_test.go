@@ -91,6 +91,10 @@ func TestState(t *testing.T) {
 	must(w.cw.PutDashboard(ctx, &cw.PutDashboardInput{DashboardName: aws.String("d"), DashboardBody: aws.String(`{"widgets":[]}`)}))
 	must(w.cw.PutMetricAlarm(ctx, &cw.PutMetricAlarmInput{AlarmName: aws.String("mine"), Namespace: aws.String("N"), MetricName: aws.String("m"), Statistic: cwtypes.StatisticMaximum,
 		Period: aws.Int32(60), EvaluationPeriods: aws.Int32(1), Threshold: aws.Float64(1), ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold}))
+	load := cwtypes.Metric{Namespace: aws.String("N"), MetricName: aws.String("m")}
+	must(w.cw.PutMetricAlarm(ctx, &cw.PutMetricAlarmInput{AlarmName: aws.String("math"), EvaluationPeriods: aws.Int32(1), Threshold: aws.Float64(1), ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold,
+		Metrics: []cwtypes.MetricDataQuery{{Id: aws.String("e"), Expression: aws.String("m * 2")},
+			{Id: aws.String("m"), ReturnData: aws.Bool(false), MetricStat: &cwtypes.MetricStat{Metric: &load, Period: aws.Int32(60), Stat: aws.String("Sum")}}}}))
 	before := w.told(t)
 	if err := w.end(); err != nil {
 		t.Fatal(err)
