@@ -98,6 +98,8 @@ func (s *Scaler) propose(now time.Time, t *target, c Capacity, k call, none *not
 	d := decision{by: p, alarm: k.a.Name, base: c.Desired}
 	added := 0
 	switch {
+	case p.Tracking != nil && p.Tracking.NoScaleIn && k.a.Name == p.low:
+		return d, false
 	case p.Tracking != nil:
 		want, code := s.track(p, c, points, k.a.Name == p.low)
 		if code != "" {
@@ -105,7 +107,7 @@ func (s *Scaler) propose(now time.Time, t *target, c Capacity, k call, none *not
 			return d, false
 		}
 		if d.want = want; k.a.Name == p.low {
-			return d, !p.Tracking.NoScaleIn
+			return d, true
 		}
 		added = want - c.Current
 	default:
@@ -199,6 +201,9 @@ func (s *Scaler) apply(now time.Time, t *target, c Capacity, d decision) {
 	d.want = min(max(d.want, t.Min), t.Max)
 	switch {
 	case d.want == c.Desired && !c.Busy:
+		if d.entry != nil { // meanwhile it has come by itself
+			d.entry.Status, d.entry.End = Successful, now
+		}
 		return
 	case c.Busy && s.cfg.Unknowns.Updating == Refuse:
 		s.skip(now, t, &d, notScaled{code: Unscalable, capacity: c.Desired})

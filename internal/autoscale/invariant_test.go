@@ -28,8 +28,8 @@ func TestInvariants(t *testing.T) {
 			case InProgress:
 				running++
 			case Pending:
-				if w.u.Updating != Queue {
-					t.Errorf("seed %d: %+v is pending where nothing queues", seed, a)
+				if w.u.Updating != Queue || !w.Busy {
+					t.Errorf("seed %d: %+v is pending", seed, a)
 				}
 			default:
 				if a.End.IsZero() || a.End.Before(a.Start) {

@@ -260,7 +260,7 @@ func (s *Scaler) removePolicy(t *target, p *policy) {
 		t.by = nil
 	}
 	if t.queued != nil && t.queued.by == p {
-		t.queued.by = nil
+		t.queued.cause, t.queued.by = t.queued.why(), nil
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *Scaler) resume(now time.Time, t *target) {
 }
 
 // Deregister removes a target with its policies, their alarms and its scheduled actions. Its activities go with it.
-func (s *Scaler) Deregister(now time.Time, resource string) error {
+func (s *Scaler) Deregister(resource string) error {
 	t := s.target(resource)
 	if t == nil {
 		return missingTarget(resource)

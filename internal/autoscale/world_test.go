@@ -411,7 +411,7 @@ func (w *world) command(f []string) error {
 			return errors.New("no such alarm")
 		}
 	case "deregister":
-		return w.scaler().Deregister(w.now, resource)
+		return w.scaler().Deregister(resource)
 	case "show":
 		w.show(plain[0])
 	default:

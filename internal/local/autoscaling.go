@@ -119,7 +119,7 @@ func (l *Local) deregisterTarget(_ context.Context, in *targetNameIn) (*nothing,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t, _ := l.scaler.Target(id)
-	if err := l.scaler.Deregister(l.now(), id); err != nil {
+	if err := l.scaler.Deregister(id); err != nil {
 		return nil, scaleFault(err)
 	}
 	delete(l.tags, t.ARN)

@@ -267,7 +267,7 @@ func (l *Local) deleteComponent(_ context.Context, in *componentNameIn) (*nothin
 	if err != nil {
 		return nil, l.componentFault(f.Name, err)
 	}
-	if id := (autoscale.Resource{Component: f.Name}).ID(); l.scaler.Deregister(l.now(), id) == nil {
+	if id := (autoscale.Resource{Component: f.Name}).ID(); l.scaler.Deregister(id) == nil {
 		l.log.Printf("%s is deregistered with its component", id)
 	}
 	l.act(ep, events)

@@ -170,7 +170,7 @@ func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*nothing,
 		return nil, l.changeFault(ep, err)
 	}
 	for _, t := range targets {
-		if err := l.scaler.Deregister(l.now(), t); err != nil {
+		if err := l.scaler.Deregister(t); err != nil {
 			return nil, scaleFault(err)
 		}
 	}
