@@ -29,6 +29,7 @@ const (
 // settings are serve's flags.
 type settings struct {
 	addr, profile, endpoint string
+	exec                    string
 	variants                []string
 	empty                   bool
 	routing                 local.Routing
@@ -53,12 +54,16 @@ profile and reply with sound.
 It prints "ready URL" once the endpoint is in service, and serves until it is
 interrupted. Metrics of the platform can be read some time after the end of
 their period, as in AWS: --publication-delay. Instances that are added take the
-profile's time to come into service: --start.`,
+profile's time to come into service: --start. With --exec they are processes of
+a program with the container's routes, and take the time that they take.`,
 		Example: `  sagemaker-local serve --profile quick &
   tts-bench qmax --model kokoro-82m --endpoint-url http://127.0.0.1:PORT
 
   # three instances that refuse beyond 50 requests each, at a known port
-  sagemaker-local serve --addr 127.0.0.1:4566 --instances 3 --queue-depth 50`,
+  sagemaker-local serve --addr 127.0.0.1:4566 --instances 3 --queue-depth 50
+
+  # instances that are processes, with a real voice
+  SPEECH_ENGINE=espeak sagemaker-local serve --exec bin/speech-server --start 0`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.Misuse(fmt.Errorf("serve takes flags only, not %q: sagemaker-local serve --help lists them", args[0]))
@@ -96,6 +101,7 @@ profile's time to come into service: --start.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&s.profile, "profile", "kokoro-g5", "how fast an instance serves: "+strings.Join(replay.Names(), ", ")+", or the path of a profile")
+	f.StringVar(&s.exec, "exec", "", "container that instances run: a program and its arguments, separated by spaces; serve where there are none. Its port is in SAGEMAKER_BIND_TO_PORT, SPEECH_… variables are passed on")
 	f.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback address; port 0 takes a free one")
 	f.StringVar(&s.endpoint, "endpoint", "speech-"+modelName, "name of the endpoint")
 	f.StringSliceVar(&s.variants, "variant", []string{"primary"}, "production variants of the endpoint, --instances each")
@@ -144,6 +150,14 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	if err != nil {
 		wrong = append(wrong, fmt.Errorf("--profile: %w", err))
 	}
+	var processes local.Starter
+	if command := strings.Fields(s.exec); len(command) > 0 {
+		if processes, err = containers(command); err != nil {
+			wrong = append(wrong, fmt.Errorf("--exec: %w", err))
+		}
+	} else if given("exec") {
+		refuse("--exec is empty: name a program")
+	}
 	faults := fleet.Faults{}
 	calls := local.CallFaults{}
 	for _, f := range s.fail {
@@ -183,6 +197,9 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	}
 	ready, stages := startup(p, s.start)
 	cfg.Start, cfg.Stages, cfg.CopyStages = starter(p, ready), stages, stages
+	if processes != nil {
+		cfg.Start = processes
+	}
 	if both := p.Startup.Provision + p.Startup.Container; both > 0 { // a copy has its instance already
 		cfg.CopyStages.Provision = time.Duration(float64(stages.Provision) * p.Startup.Container / both)
 	}

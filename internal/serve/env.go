@@ -12,7 +12,8 @@ import (
 
 // FromEnv fills in the settings that operators give a container by its environment: MAX_QUEUE_DEPTH (requests queued and
 // executing, 0 unbounded), MAX_REQUEST_AGE_S (seconds), SLO_MS (of first audio), SCHED (deadline or fifo), GATE (depth or
-// slo), WARMUP_TEXT, ENDPOINT_NAME, VARIANT_NAME and CONTAINER_START_EPOCH (Unix seconds). The error lists every variable that is wrong; others are left alone.
+// slo), WARMUP_TEXT, ENDPOINT_NAME, VARIANT_NAME, SPEECH_INSTANCE (named in replies) and CONTAINER_START_EPOCH (Unix
+// seconds). The error lists every variable that is wrong; others are left alone.
 func (c *Config) FromEnv(env map[string]string) error {
 	var wrong []string
 	number := func(key string, low, high float64, whole bool, set func(float64)) {
@@ -55,6 +56,9 @@ func (c *Config) FromEnv(env map[string]string) error {
 			wrong = append(wrong, fmt.Sprintf("WARMUP_TEXT=%q: want a text with a letter or digit in it", v))
 		}
 		c.WarmupText = v
+	}
+	if v := env["SPEECH_INSTANCE"]; v != "" {
+		c.Instance = v
 	}
 	if v := env["ENDPOINT_NAME"]; v != "" {
 		c.Endpoint = v
