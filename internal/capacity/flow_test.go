@@ -208,3 +208,23 @@ func TestThresholdMeasured(t *testing.T) {
 		t.Error("a rate far from λ* stands for it")
 	}
 }
+
+// Utilisation of a processor falls while a server waits for something else, and with it a fleet that scales on it: no
+// policy of a plan reads it.
+func TestNoUtilisation(t *testing.T) {
+	r := flowOf(t, func(m *Measured, _ *Scenario) { m.CS2 = ptr(1.0 / 6) })
+	s, err := Slots(published(), scenario())
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, _ := FlowPolicies(r, 0.25, "e", "v")
+	slots, _ := SlotsPolicies(s, "e", "v")
+	for _, p := range append(flow, slots...) {
+		if name := p.Metric.Name + p.Metric.Predefined; strings.Contains(name, "Utilization") {
+			t.Errorf("%s scales on %s", p.Name, name)
+		}
+		if p.Type == StepScaling && p.Steps[0].Change > 100 {
+			t.Errorf("%s adds %d %% in one step", p.Name, p.Steps[0].Change)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"loadline/internal/capacity"
+	"loadline/internal/openloop"
 	"loadline/internal/trace"
 )
 
@@ -56,6 +58,14 @@ func TestMethodExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	texts := capacity.Length{Service: capacity.Line{Base: 0.05083, PerChar: 0.0002}}
+	md1 := func(share float64) float64 {
+		s, err := openloop.NewStep(0, share, openloop.Server{Chain: chain, Most: m.MuPlan}, time.Minute, rand.New(rand.NewPCG(1, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *s.Fixed
+	}
 	want := map[string]float64{
 		"mu": m.MuPlan, "saturation": model.Saturation(), "q_max_rps": m.QRPS, "s_mean_at_q_max_s": m.QSMean, "cs2": *m.CS2,
 		"c_scale_max": *s.CScaleMax, "c_scale_min": *s.CScaleMin, "w_max_s": *s.WMax, "min_instances": float64(s.Min),
@@ -70,7 +80,11 @@ func TestMethodExamples(t *testing.T) {
 		"flow_peak_instances": float64(f.Peak), "flow_max_instances": float64(f.Max), "flow_t_s": f.Lag.T,
 		"drift_instances": float64(*f.Bounds[0].Instances),
 		"g_of_ramp_320_s": g.G, "h_of_ramp_320_s": g.H,
-		"rho_drift": *f.Bounds[0].Rho, "lor_peak_instances": float64(lor.Flow.Peak), "threshold_held": *f.Threshold,
+		"md1_at_half": md1(0.5), "md1_at_nine_tenths": md1(0.9),
+		"service_at_25_chars_s": texts.Service.At(25.22), "service_at_100_chars_s": texts.Service.At(100),
+		"ratio_of_texts":  texts.Service.At(100) / texts.Service.At(25.22),
+		"cut_of_10_25_90": capacity.NewStreams([]float64{10, 25, 90}).Cut,
+		"rho_drift":       *f.Bounds[0].Rho, "lor_peak_instances": float64(lor.Flow.Peak), "threshold_held": *f.Threshold,
 		"four_at_two_seconds": capacity.InvocationsAt("", 4, 2).PerMinute, "at_q_max_per_minute": atQ.PerMinute,
 		"at_lambda_per_minute": atStar.PerMinute, "response_at_lambda_s": atStar.Response,
 		"stages": float64(chain.Stages), "rho": rho, "held_on_average": steady.Mean(), "refuses_within_t": refuses,
