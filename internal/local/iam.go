@@ -158,6 +158,17 @@ func isPolicy(document string) bool {
 	return json.Unmarshal([]byte(document), &any) == nil && any.Statement != nil
 }
 
+// checkPolicy refuses a document that says nothing about what an identity may do.
+func checkPolicy(document *string) error {
+	switch d := deref(document, ""); {
+	case !isPolicy(d):
+		return wire.Refuse(wire.MalformedPolicy, "This policy contains invalid Json")
+	case strings.Contains(d, `"Principal"`):
+		return wire.Refuse(wire.MalformedPolicy, "Policy document should not specify a principal.")
+	}
+	return nil
+}
+
 func (l *Local) addRole(name, path, trust string) *role {
 	r := &role{name: name, path: path, trust: trust, created: l.now(), session: 3600,
 		tags: map[string]string{}, inline: map[string]string{}, attached: map[string]bool{}}
@@ -262,8 +273,11 @@ func (l *Local) listRoleTags(_ context.Context, in *roleIn) (*roleTagsOut, error
 
 func (l *Local) putRolePolicy(_ context.Context, in *roleIn) (*nothing, error) {
 	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		if in.PolicyName == nil || !isPolicy(deref(in.PolicyDocument, "")) {
-			return nil, wire.Refuse(wire.MalformedPolicy, "This policy contains invalid Json")
+		if in.PolicyName == nil {
+			return nil, wire.Refuse(wire.ValidationError, "The parameter PolicyName is required.")
+		}
+		if err := checkPolicy(in.PolicyDocument); err != nil {
+			return nil, err
 		}
 		r.inline[*in.PolicyName] = *in.PolicyDocument
 		return &nothing{}, nil
@@ -402,11 +416,11 @@ func (l *Local) policyOut(arn string) policyOut {
 
 func (l *Local) createPolicy(_ context.Context, in *policyIn) (*onePolicyOut, error) {
 	name, document := deref(in.PolicyName, ""), deref(in.PolicyDocument, "")
-	switch {
-	case !roleForm.MatchString(name):
+	if !roleForm.MatchString(name) {
 		return nil, wire.Refuse(wire.ValidationError, "The specified value for policyName is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
-	case !isPolicy(document):
-		return nil, wire.Refuse(wire.MalformedPolicy, "This policy contains invalid Json")
+	}
+	if err := checkPolicy(in.PolicyDocument); err != nil {
+		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
