@@ -64,8 +64,8 @@ type Query struct {
 	Dims            []Dimension
 	Statistic       string // SampleCount, Average, Sum, Minimum, Maximum, or a percentile such as p95
 	Unit            string // "": any
-	// Math is an expression with its metrics, as the Data understands it; nil: the query is of the one metric above.
-	Math any
+	// Math is an expression with its metrics, in whatever form the Data reads; "": the query is of the one metric above.
+	Math string
 }
 
 // Data is where alarms read their metrics.
@@ -124,7 +124,7 @@ func (a *Alarm) Check() error {
 	switch p := int(a.Period / time.Second); {
 	case a.Name == "" || len(a.Name) > 255:
 		return fmt.Errorf("An alarm's name has 1 to 255 characters, not %d.", len(a.Name))
-	case a.Math == nil && (a.Namespace == "" || a.Query.Name == ""):
+	case a.Math == "" && (a.Namespace == "" || a.Query.Name == ""):
 		return fmt.Errorf("The alarm %q needs a Namespace and a MetricName.", a.Name)
 	case a.Period%time.Second != 0 || p != 10 && p != 20 && p != 30 && (p < 60 || p%60 != 0):
 		return fmt.Errorf("The value %d for parameter Period is invalid: it must be 10, 20, 30 or a multiple of 60.", p)
@@ -140,7 +140,7 @@ func (a *Alarm) Check() error {
 		return fmt.Errorf("The value %q for parameter TreatMissingData is invalid: it must be missing, notBreaching, breaching or ignore.", a.Missing)
 	case math.IsNaN(a.Threshold) || math.IsInf(a.Threshold, 0):
 		return fmt.Errorf("The value %v for parameter Threshold is invalid.", a.Threshold)
-	case a.Math == nil && !knownStatistic(a.Statistic):
+	case a.Math == "" && !knownStatistic(a.Statistic):
 		return fmt.Errorf("The value %q for parameter Statistic is invalid: SampleCount, Average, Sum, Minimum, Maximum and percentiles can be alarmed on here.", a.Statistic)
 	}
 	return nil
@@ -189,7 +189,7 @@ func New(a Alarm, now time.Time, delay time.Duration) *Watch {
 		w.every = 10
 	}
 	w.due = now.Unix() - now.Unix()%w.every + w.every
-	if a.Math != nil || strings.HasPrefix(a.Namespace, "AWS/") || strings.HasPrefix(a.Namespace, "/aws/") {
+	if a.Math != "" || strings.HasPrefix(a.Namespace, "AWS/") || strings.HasPrefix(a.Namespace, "/aws/") {
 		w.late = int((delay + a.Period - 1) / a.Period)
 	}
 	w.values = make([]float64, a.Periods+extra+w.late)

@@ -202,7 +202,7 @@ func (tt *Tracking) sameMetric(o *Tracking) bool {
 		return tt.Custom == nil && o.Custom == nil && tt.Predefined == o.Predefined
 	}
 	a, b := *tt.Custom, *o.Custom
-	return a.Math == nil && b.Math == nil && a.Namespace == b.Namespace && a.Name == b.Name && a.Statistic == b.Statistic && a.Unit == b.Unit && slices.Equal(a.Dims, b.Dims)
+	return a.Math == b.Math && a.Namespace == b.Namespace && a.Name == b.Name && a.Statistic == b.Statistic && a.Unit == b.Unit && slices.Equal(a.Dims, b.Dims)
 }
 
 // shown is the policy as it is described.

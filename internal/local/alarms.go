@@ -118,8 +118,8 @@ func (l *Local) metricAlarm(a alarm.Alarm) metricAlarm {
 		Dimensions: []dimension{}, Period: int(a.Period / time.Second), Unit: a.Unit, EvaluationPeriods: a.Periods, DatapointsToAlarm: a.Datapoints,
 		Threshold: a.Threshold, ComparisonOperator: string(a.Comparison), TreatMissingData: string(a.Missing),
 	}
-	if math, ok := a.Math.([]dataQuery); ok {
-		m.Metrics, m.Period = math, 0
+	if a.Math != "" {
+		m.Metrics, m.Period = mathOfQuery(&a.Query), 0
 	} else if simple[a.Statistic] != nil {
 		m.Statistic = a.Statistic
 	} else {

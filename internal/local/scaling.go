@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -68,8 +69,8 @@ func (s scaled) Read(q *alarm.Query, period time.Duration, end, now time.Time, v
 	for i := range values {
 		values[i] = math.NaN()
 	}
-	if m, ok := q.Math.([]dataQuery); ok {
-		s.readMath(m, period, end, now, values)
+	if q.Math != "" {
+		s.readMath(mathOfQuery(q), period, end, now, values)
 		return
 	}
 	dims := make([]metric.Dimension, len(q.Dims))
@@ -144,7 +145,17 @@ func mathQuery(queries []dataQuery, given *int) (alarm.Query, int, error) {
 	case period == nil:
 		return alarm.Query{}, 0, wire.Refuse(wire.ValidationError, "At least one of the queries must have a MetricStat.")
 	}
-	return alarm.Query{Math: queries}, *period, nil
+	b, err := json.Marshal(queries)
+	return alarm.Query{Math: string(b)}, *period, err
+}
+
+// mathOfQuery is the queries that mathQuery made it of.
+func mathOfQuery(q *alarm.Query) []dataQuery {
+	var queries []dataQuery
+	if err := json.Unmarshal([]byte(q.Math), &queries); err != nil {
+		return nil // mathQuery has written it
+	}
+	return queries
 }
 
 // settled tells the autoscaler that an endpoint's change has ended. l.mu is held.

@@ -268,8 +268,8 @@ func writeTracking(tt *autoscale.Tracking) *trackingConfig {
 		return c
 	}
 	q := tt.Custom
-	if m, ok := q.Math.([]dataQuery); ok {
-		c.CustomizedMetricSpecification = &customMetric{Metrics: withoutPeriods(m)}
+	if q.Math != "" {
+		c.CustomizedMetricSpecification = &customMetric{Metrics: withoutPeriods(mathOfQuery(q))}
 		return c
 	}
 	c.CustomizedMetricSpecification = &customMetric{MetricName: &q.Name, Namespace: &q.Namespace, Statistic: &q.Statistic}
@@ -284,15 +284,12 @@ func writeTracking(tt *autoscale.Tracking) *trackingConfig {
 
 // withoutPeriods are queries as policies have them: nobody gives them a period.
 func withoutPeriods(queries []dataQuery) []dataQuery {
-	out := slices.Clone(queries)
-	for i, q := range out {
+	for _, q := range queries {
 		if q.MetricStat != nil {
-			m := *q.MetricStat
-			m.Period = nil
-			out[i].MetricStat = &m
+			q.MetricStat.Period = nil
 		}
 	}
-	return out
+	return queries
 }
 
 func writeStep(st *autoscale.Step) *stepConfig {

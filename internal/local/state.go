@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"loadline/internal/alarm"
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
 )
@@ -263,40 +262,11 @@ func (l *Local) resume(ctx context.Context, s *savedAccount) error {
 			return fmt.Errorf("scheduled action %s: %w", a.Name, err)
 		}
 	}
-	for i := range s.Scaling.Alarms {
-		if err := remath(&s.Scaling.Alarms[i].Metric); err != nil {
-			return fmt.Errorf("alarm %s: %w", s.Scaling.Alarms[i].Name, err)
-		}
-	}
-	for _, p := range s.Scaling.Policies {
-		if t := p.Tracking; t != nil && t.Custom != nil {
-			if err := remath(t.Custom); err != nil {
-				return fmt.Errorf("policy %s: %w", p.Name, err)
-			}
-		}
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.scaler.Restore(l.now(), s.Scaling); err != nil {
 		return fmt.Errorf("scaling: %w", err)
 	}
-	return nil
-}
-
-// remath gives a query's metric math the type that it has here, and lost in a file.
-func remath(q *alarm.Query) error {
-	if q.Math == nil {
-		return nil
-	}
-	b, err := json.Marshal(q.Math)
-	if err != nil {
-		return err
-	}
-	var queries []dataQuery
-	if err := json.Unmarshal(b, &queries); err != nil {
-		return err
-	}
-	q.Math = queries
 	return nil
 }
 
