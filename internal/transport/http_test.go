@@ -59,6 +59,9 @@ func TestHTTPOptions(t *testing.T) {
 		{HTTPOptions{URL: "http://h/x", Net: Net{Version: HTTP2}}, "use https"},
 		{HTTPOptions{URL: "https://user:secret@h/x?token=t", Net: Net{Version: H2C}}, "use http"},
 		{HTTPOptions{URL: "http://h/x", Net: Net{Version: "0.9"}}, "want 1.1, 2 or h2c"},
+		{HTTPOptions{URL: "http://h/x", Method: "PO ST"}, "not an HTTP method"},
+		{HTTPOptions{URL: "http://h/x", Header: http.Header{"X Y": {"v"}}}, "not fit for HTTP"},
+		{HTTPOptions{URL: "http://h/x", Header: http.Header{"Authorization": {"ok", "secret\n"}}}, "not fit for HTTP"},
 	} {
 		_, err := NewHTTP(tc.o)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "token") {
@@ -290,12 +293,16 @@ func (a *announced) Done() <-chan struct{} {
 }
 
 func TestPolicy(t *testing.T) {
-	tr, err := NewHTTP(HTTPOptions{URL: "http://127.0.0.1:1", Net: Net{Streams: 64, MaxConns: 3}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "HTTP/1.1, one connection a stream; up to 64 kept idle for 90 s; at most 3 connections; a name is resolved anew for each connection; no proxy; no compression; no retries"
-	if got := tr.Policy(); got != want {
-		t.Errorf("%q, want %q", got, want)
+	for conns, want := range map[int]string{
+		3: "HTTP/1.1, one connection a stream; up to 64 kept idle for 90 s; at most 3 connections; a name is resolved anew for each connection; no proxy; no compression; no retries",
+		0: "HTTP/1.1, one connection a stream; up to 64 kept idle for 90 s; no limit on connections; a name is resolved anew for each connection; no proxy; no compression; no retries but one where the server closed a connection that had been idle for 1 s or more",
+	} {
+		tr, err := NewHTTP(HTTPOptions{URL: "http://127.0.0.1:1", Net: Net{Streams: 64, MaxConns: conns}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tr.Policy(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
