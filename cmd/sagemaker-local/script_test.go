@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"serve": started, "describe": describe, "speak": speak, "scale": scale},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"serve": started, "describe": describe, "speak": speak, "scale": scale, "stop": stop},
 	})
 }
 
@@ -55,15 +56,26 @@ func started(ts *testscript.TestScript, _ bool, args []string) {
 	url, ready := strings.CutPrefix(line, "ready ")
 	ts.Logf("%s after %s", strings.TrimSpace(line), time.Since(began).Round(time.Millisecond))
 	ts.Setenv("URL", strings.TrimSpace(url))
-	ts.Defer(func() {
+	end := sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		rest, _ := io.ReadAll(stdout)
 		if err := cmd.Wait(); err != nil || len(rest) > 0 {
 			ts.Fatalf("interrupted: %v, stdout %q, stderr %s", err, rest, stderr.String())
 		}
 	})
+	ts.Defer(end)
+	running.Store(ts.Getenv("WORK"), end)
 	if !ready {
 		ts.Fatalf("not ready: %q %v", line, err)
+	}
+}
+
+var running sync.Map // the end of what a script has started last, by the script's folder
+
+// stop ends what the script has started last.
+func stop(ts *testscript.TestScript, _ bool, _ []string) {
+	if end, ok := running.Load(ts.Getenv("WORK")); ok {
+		end.(func())()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strconv"
@@ -38,6 +39,7 @@ type settings struct {
 	published, start        time.Duration
 	fail, unknown, deny     []string
 	noRole, verify          bool
+	state                   string
 	quiet                   bool
 }
 
@@ -117,6 +119,7 @@ a program with the container's routes, and take the time that they take.`,
 	f.StringSliceVar(&s.deny, "deny", nil, "actions that the caller may not do, such as sagemaker:UpdateEndpoint or iam:*")
 	f.BoolVar(&s.noRole, "no-service-linked-role", false, "the role of Application Auto Scaling is not there until a target is registered")
 	f.BoolVar(&s.verify, "verify-signatures", false, "refuse calls that are not signed with the keys AKIDEXAMPLE and secret")
+	f.StringVar(&s.state, "state", "", "file that keeps what the account was told over a restart; where it is there, the flags about the endpoint are not looked at")
 	f.StringSliceVar(&s.unknown, "unknown", nil, "what AWS does not publish about its autoscaler, NAME=SETTING: "+strings.Join(autoscale.Names(), ", "))
 	f.Uint64Var(&s.seed, "seed", 1, "of every random draw")
 	f.BoolVar(&s.quiet, "quiet", false, "log nothing on stderr")
@@ -194,6 +197,19 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 		Faults: faults, CallFaults: calls, Deny: s.deny, NoLinkedRole: s.noRole, VerifySignatures: s.verify}
 	if !s.quiet {
 		cfg.Log = stderr
+	}
+	if s.state != "" {
+		b, err := os.ReadFile(s.state)
+		switch {
+		case err == nil:
+			cfg.State = b
+		case !errors.Is(err, fs.ErrNotExist):
+			return cfg, fmt.Errorf("--state: %w", err)
+		}
+		cfg.Save = func(state []byte) error { return replace(s.state, state) }
+		if err := probe(s.state); err != nil { // better now than after an hour's work
+			return cfg, fmt.Errorf("--state: %w", err)
+		}
 	}
 	ready, stages := startup(p, s.start)
 	cfg.Start, cfg.Stages, cfg.CopyStages = starter(p, ready), stages, stages
