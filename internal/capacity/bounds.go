@@ -256,7 +256,7 @@ func (f flow) bisect(drift float64) (float64, error) {
 		lo *= math.Max(0.3, 1-step)
 		if lo < rhoLeast {
 			return 0, unsafe("an instance that holds at most %d requests refuses within %.0f s with more than %g whatever little it carries: "+
-				"a larger Q_max (a longer objective, a faster instance), or --epsilon", f.depth, f.t, f.eps)
+				"least-outstanding routing (--routing lor), a larger Q_max (a longer objective, a faster instance), or --epsilon", f.depth, f.t, f.eps)
 		}
 		if yLo, err = f.excess(lo); err != nil {
 			return 0, err

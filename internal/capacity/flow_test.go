@@ -78,6 +78,10 @@ func TestFlowBounds(t *testing.T) {
 			}},
 		{"no load is safe for one that holds one", func(m *Measured, _ *Scenario) { m.QMax = 1 },
 			func(r Rule) bool { return !r.Defined && strings.Contains(r.Reason, "--epsilon") }},
+		{"few held: chance costs more than load", func(m *Measured, _ *Scenario) { m.QMax = 8 },
+			func(r Rule) bool {
+				return r.Find("router").Verdict == Warn && strings.Contains(r.Find("router").Detail, "by chance")
+			}},
 		{"idle hours cost", func(_ *Measured, s *Scenario) { s.IdleHours = ptr(9.0) },
 			func(r Rule) bool {
 				f := r.Find("idle_endpoint")

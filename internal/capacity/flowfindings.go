@@ -8,6 +8,7 @@ import (
 // Limits of the flow rule's findings.
 const (
 	textsDiffer = 0.15 // of the corpus's mean length
+	dearRouting = 1.5  // times the fleet that a routing which balances would need
 	killMargin  = 28   // seconds of the kill's 30 that a server can use
 )
 
@@ -47,6 +48,11 @@ func router(f flow, r Rule) Finding {
 	out.Detail = fmt.Sprintf("planned on random routing, the default: %d instances", r.Peak)
 	if r.Peak > drift {
 		out.Detail += fmt.Sprintf("; least-outstanding routing, if it balances, needs about %d (--routing lor)", drift)
+	}
+	if float64(r.Peak) > dearRouting*float64(drift) {
+		out.Verdict = Warn
+		out.Detail += fmt.Sprintf(": an instance that holds %d at most is overrun by chance long before it is by load", f.depth)
+		out.Recommendation = "RoutingStrategy LEAST_OUTSTANDING_REQUESTS and --routing lor, a larger Q_max (a longer objective, a faster instance), or a larger --epsilon"
 	}
 	return out
 }
