@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A thousand requests that end badly in every way leave nothing behind: the bound of 50 is whole again, the goroutines are
-// gone, and the next request is served.
+// Ten thousand requests that end badly in every way leave nothing behind: the bound of 50 is whole again, goroutines and
+// memory are back, and the next request is served.
 func TestNothingLeaks(t *testing.T) {
 	engine := &fake{say: func(r Request) *fakeUtterance {
 		if r.Text == "long" {
@@ -30,7 +30,11 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	answered := func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) } // until the server's close or our deadline
 	reset := func(c *net.TCPConn) { _ = c.SetLinger(0) }
-	some := func(c *net.TCPConn) { _, _ = io.ReadFull(c, make([]byte, 4096)) }
+	some := func(c *net.TCPConn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		_, _ = c.Read(make([]byte, 4096))
+	}
 	kinds := []struct {
 		name string
 		send string
@@ -47,11 +51,25 @@ func TestNothingLeaks(t *testing.T) {
 		{"half a header", "POST /invocations HTTP/1.1\r\nHo", func(*net.TCPConn) {}},
 		{"asked and gone", post(len(long), long), func(*net.TCPConn) {}},
 		{"asked and reset", post(len(long), long), reset},
+		{"upgrade without a key", "GET " + sessionPath + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", some},
+		{"upgrade of another version", strings.Replace(upgrade, "13", "7", 1), some},
+		{"upgrade, then gone", upgrade, some},
+		{"upgrade, then reset", upgrade, func(c *net.TCPConn) { some(c); reset(c) }},
+		{"upgrade, then noise", upgrade + "\xff\xff\xff\xff", some},
+		{"upgrade, then half a frame", upgrade + frame(long)[:8], some},
+		{"a text, then gone", upgrade + frame(long), some},
+		{"a text, then reset", upgrade + frame(long), func(c *net.TCPConn) { some(c); reset(c) }},
+		{"half a text, then gone", upgrade + frame(`{"type": "text", "text": "a"}`), some},
+		{"five texts, interrupted", upgrade + strings.Repeat(frame(long), 5) + frame(`{"type": "interrupt"}`) + frame(`{"type": "close"}`), some},
 		{"gone midway", post(len(long), long), some},
 		{"reset midway", post(len(long), long), func(c *net.TCPConn) { some(c); reset(c) }},
 	}
+	all := 10_000
+	if testing.Short() {
+		all = 1000
+	}
 	_ = call(s, "POST", "/invocations", `{"text": "a"}`)
-	before := runtime.NumGoroutine()
+	before, heap := runtime.NumGoroutine(), heapInUse()
 	var wg sync.WaitGroup
 	tasks := make(chan int)
 	one := func(i int) error {
@@ -72,7 +90,7 @@ func TestNothingLeaks(t *testing.T) {
 		k.then(c)
 		return nil
 	}
-	for range 20 {
+	for range 40 {
 		wg.Go(func() {
 			for i := range tasks {
 				if err := one(i); err != nil {
@@ -81,7 +99,7 @@ func TestNothingLeaks(t *testing.T) {
 			}
 		})
 	}
-	for i := range 960 {
+	for i := range all - 40 {
 		tasks <- i
 	}
 	close(tasks)
@@ -108,7 +126,10 @@ func TestNothingLeaks(t *testing.T) {
 	if c := s.Counts(); c.Executing != 0 || c.Queued != 0 || c.Admitted != c.Finished+c.Abandoned {
 		t.Errorf("counts at the end: %+v", c)
 	}
-	until(t, func() bool { return runtime.NumGoroutine() <= before })
+	until(t, func() bool { return runtime.NumGoroutine() <= before && s.sessionCount() == 0 })
+	if now := heapInUse(); now > heap+4<<20 {
+		t.Errorf("%d KiB of heap more than at the start", (now-heap)>>10)
+	}
 	res, err := http.Post(hs.URL+"/invocations", "application/json", strings.NewReader(`{"text": "next"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -117,4 +138,12 @@ func TestNothingLeaks(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 200 || len(b) != 44+len(block100) {
 		t.Errorf("the next request: %s, %d bytes, %v", res.Status, len(b), err)
 	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

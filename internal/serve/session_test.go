@@ -579,3 +579,74 @@ func TestPingWhenStuck(t *testing.T) {
 		}
 	})
 }
+
+// A listener who leaves in the middle of a long text, in whatever way, frees the place within the piece that is being made:
+// the next one hears the first sound as soon as on an idle server. A hundred times over.
+func TestListenerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 100 * time.Millisecond
+		s := start(t, Config{Engine: &fake{sentences: true, say: taking(takes, 3)}})
+		l := inMemory(t, s)
+		long := fmt.Sprintf(`{"text": %q}`, strings.Repeat("Five words in a sentence. ", 1000))
+		leave := []func() func(){
+			func() func() { // a response stream, closed
+				c := l.dial()
+				if _, err := fmt.Fprintf(c, "POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(long), long); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.ReadFull(c, make([]byte, 1000))
+				return func() { _ = c.Close() }
+			},
+			func() func() { // a session, closed in words
+				p := dial(t, "http://x"+sessionPath, l.dial)
+				p.send(long)
+				p.until(24000, msgStart)
+				return func() { _ = p.c.Close(websocket.StatusNormalClosure, "enough") }
+			},
+			func() func() { // a session whose connection breaks
+				p := dial(t, "http://x"+sessionPath, l.dial)
+				p.send(long)
+				p.until(24000, msgStart)
+				return func() { _ = p.c.CloseNow() }
+			},
+			func() func() { // a session that is interrupted, and stays for a while
+				p := dial(t, "http://x"+sessionPath, l.dial)
+				p.send(long)
+				p.until(24000, msgStart)
+				return func() {
+					p.send(`{"type": "interrupt"}`)
+					p.until(24000, msgInterrupted)
+					_ = p.c.CloseNow()
+				}
+			},
+		}
+		for round := range 100 {
+			gone := leave[round%len(leave)]()
+			time.Sleep(takes / 2) // on the bubble's clock: in the middle of a piece
+			gone()
+			began := time.Now()
+			w := &firstWrite{ResponseRecorder: httptest.NewRecorder()}
+			s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/invocations", strings.NewReader(`{"text": "Only three words."}`)))
+			if d := w.at.Sub(began); w.Code != 200 || d > takes*3/2 {
+				t.Fatalf("round %d: %d, the first sound after %v", round, w.Code, d)
+			}
+		}
+		synctest.Wait()
+		if c := s.Counts(); c.InSystem != 0 || c.Executing != 0 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// firstWrite notes when the first sound was written.
+type firstWrite struct {
+	*httptest.ResponseRecorder
+	at time.Time
+}
+
+func (f *firstWrite) Write(b []byte) (int, error) {
+	if f.at.IsZero() && len(b) > 44 {
+		f.at = time.Now()
+	}
+	return f.ResponseRecorder.Write(b)
+}
