@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -27,7 +29,7 @@ func starter(p replay.Profile, ready time.Duration) local.Starter {
 			return nil, err
 		}
 		if !s.AtOnce {
-			cfg.Engine = slow{engine, p.Startup, ready}
+			cfg.Engine = slow{engine, p.Startup, ready, rand.New(rand.NewPCG(s.Seed, 0x510))}
 		}
 		server, err := serve.New(cfg)
 		if err != nil {
@@ -52,6 +54,7 @@ type slow struct {
 	serve.Engine
 	shares replay.Startup
 	total  time.Duration
+	rng    *rand.Rand
 }
 
 func (s slow) Load(ctx context.Context, mark func(string)) error {
@@ -67,11 +70,13 @@ func (s slow) Load(ctx context.Context, mark func(string)) error {
 		{s.shares.Weights, []string{serve.StageFetched, serve.StageWeights}},
 		{s.shares.Warmup, nil},
 	} {
+		sigma := math.Sqrt(math.Log1p(s.shares.Spread * s.shares.Spread))
+		spread := math.Exp(sigma*s.rng.NormFloat64() - sigma*sigma/2) // log-normal, of mean 1
 		if sum > 0 {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(time.Duration(float64(s.total) * stage.share / sum)):
+			case <-time.After(time.Duration(float64(s.total) * stage.share / sum * spread)):
 			}
 		}
 		for _, name := range stage.done {

@@ -59,6 +59,18 @@ type Stages struct {
 	Health    time.Duration // from there until it must be healthy, or it is given up; 0: 8 minutes
 	Settle    time.Duration // from healthy to in service
 	Placement time.Duration // until an instance for which there is no machine is given up; 0: 30 minutes
+	Spread    float64       // of Provision and Settle from one instance to the next, as standard deviation over mean
+}
+
+// drawn is the stages of one instance: log-normal around their means, which are kept.
+func (s Stages) drawn(rng *rand.Rand) Stages {
+	if s.Spread > 0 {
+		sigma := math.Sqrt(math.Log1p(s.Spread * s.Spread))
+		for _, d := range []*time.Duration{&s.Provision, &s.Settle} {
+			*d = time.Duration(float64(*d) * math.Exp(sigma*rng.NormFloat64()-sigma*sigma/2))
+		}
+	}
+	return s
 }
 
 // How long a container may take to become healthy, and a machine to be found.

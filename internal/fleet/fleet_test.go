@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -291,5 +292,20 @@ func TestQuotaFault(t *testing.T) {
 	}
 	if _, err := e.SetCapacity(now, []Change{{Variant: "a", Desired: &one}}, nil); err != nil {
 		t.Errorf("fewer: %v", err)
+	}
+}
+
+// TestSpread: the stages of many instances keep their mean and have the spread that was asked for.
+func TestSpread(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n = 20_000
+	sum, squares := 0.0, 0.0
+	for range n {
+		v := Stages{Provision: 100 * time.Second, Spread: 0.3}.drawn(rng).Provision.Seconds()
+		sum, squares = sum+v, squares+v*v
+	}
+	mean := sum / n
+	if cv := math.Sqrt(squares/n-mean*mean) / mean; math.Abs(mean-100) > 1 || math.Abs(cv-0.3) > 0.01 {
+		t.Errorf("mean %.1f s, spread %.3f", mean, cv)
 	}
 }

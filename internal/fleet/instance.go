@@ -33,6 +33,7 @@ func event(at time.Time, k Kind, v *Variant, i *Instance, why string) Event {
 // add asks for an instance. One that comes with a change takes the change down if it fails; one with change 0 stands in for
 // one that served, and is tried again.
 func (e *Endpoint) add(events []Event, v *Variant, stages Stages, now time.Time, change, tries int) []Event {
+	stages = stages.drawn(e.rng)
 	if stages.Health <= 0 {
 		stages.Health = DefaultHealth
 	}

@@ -102,6 +102,8 @@ type Startup struct {
 	Weights   float64 `yaml:"weights_s"`
 	Warmup    float64 `yaml:"warmup_s"`
 	InService float64 `yaml:"in_service_s"` // ready until the platform sends work
+	// Spread of each stage from one instance to the next: standard deviation over mean, 0 to 1.
+	Spread float64 `yaml:"spread"`
 }
 
 // Total is the sum of the stages.
@@ -228,6 +230,7 @@ func (p Profile) check() error {
 	within("startup.weights_s", p.Startup.Weights, 0, day)
 	within("startup.warmup_s", p.Startup.Warmup, 0, day)
 	within("startup.in_service_s", p.Startup.InService, 0, day)
+	within("startup.spread", p.Startup.Spread, 0, 1)
 	if len(wrong) > 0 {
 		return errors.New(strings.Join(wrong, "; "))
 	}
