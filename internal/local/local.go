@@ -8,8 +8,10 @@
 //	fmt.Println(l.URL())
 //	err = l.Run(ctx) // serves until ctx ends, and leaves nothing running
 //
-// One file a service: sagemaker.go, runtime.go, autoscaling.go, cloudwatch.go, sts.go. The protocols are package wire's
-// and know nothing of state; the state (platform.go, route.go, meter.go) knows nothing of the wire; the time comes from
+// One file a service, or several for the parts of a large one: sagemaker.go (models.go, configs.go, endpoints.go,
+// components.go), runtime.go, autoscaling.go (scaling….go), cloudwatch.go (getdata.go, listmetrics.go, alarms.go,
+// dashboards.go, tags.go), logs.go, iam.go, sts.go, quotas.go. The protocols are package wire's and know nothing of state;
+// the state (platform.go, route.go, meter.go, logbook.go, state.go) knows nothing of the wire; the time comes from
 // Config.Now.
 package local
 
