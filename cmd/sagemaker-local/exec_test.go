@@ -55,29 +55,39 @@ func TestChainThroughProcesses(t *testing.T) {
 		t.Fatalf("sagemaker-local said %q: %v\n%s", line, err, &stderr)
 	}
 	const endpoint = "speech-kokoro-82m"
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", "")}
 
-	bench := func(args ...string) string {
+	try := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, "tts-bench"), args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "HOME="+dir, "AWS_REGION=us-east-1")
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("tts-bench %s: %v\n%s", strings.Join(args, " "), err, out)
+		return fmt.Sprintf("tts-bench %s\n%s", strings.Join(args, " "), out), err
+	}
+	bench := func(args ...string) {
+		t.Helper()
+		if out, err := try(args...); err != nil {
+			t.Fatalf("%s%v", out, err)
 		}
-		return string(out)
 	}
 	bench("say", "--endpoint", endpoint, "--endpoint-url", url, "Your table is ready. Please follow me.")
-	bench("qmax", "--endpoint", endpoint, "--endpoint-url", url, "--slo-ms", "300", "--corpus", "clips", "--concurrency", "1,2,4,8", "--hold", "2s",
-		"--measure-window", "1s", "--idle", "0s", "--probe-depth", "--yes", "--out", "out")
-	files, _ := filepath.Glob(filepath.Join(dir, "out", "qmax-*.json"))
-	if len(files) != 1 {
-		t.Fatalf("ladders: %v", files)
-	}
-	if out := bench("plan", "--qmax", files[0], "--assume-t-total", "60", "--peak-rps", "20", "--accept", "fleet_throughput", "--no-save"); !strings.Contains(out, "scaling_target_value") {
-		t.Errorf("plan: %s", out)
+	// On a busy machine a rung as short as these may be invalid, and a ladder without its first is no base for a plan.
+	for n := 0; ; n++ {
+		bench("qmax", "--endpoint", endpoint, "--endpoint-url", url, "--slo-ms", "300", "--corpus", "clips", "--concurrency", "1,2,4,8", "--hold", "3s",
+			"--measure-window", "2s", "--idle", "0s", "--probe-depth", "--yes", "--out", fmt.Sprint("out", n))
+		files, _ := filepath.Glob(filepath.Join(dir, fmt.Sprint("out", n), "qmax-*.json"))
+		if len(files) != 1 {
+			t.Fatalf("ladders: %v", files)
+		}
+		out, err := try("plan", "--qmax", files[0], "--assume-t-total", "60", "--peak-rps", "20", "--accept", "fleet_throughput", "--no-save")
+		if err == nil && strings.Contains(out, "scaling_target_value") {
+			break
+		}
+		if n == 3 {
+			t.Fatalf("%s%v", out, err)
+		}
 	}
 
 	control := sagemaker.NewFromConfig(cfg)
