@@ -2,9 +2,12 @@
 values have their types, enumerations their values. Import it before making clients, and end with oracle.done()."""
 
 import collections
+import datetime
 import json
 import os
 import sys
+import time
+import xml.etree.ElementTree
 
 import boto3
 import botocore.session
@@ -61,10 +64,40 @@ def check(value, shape, where):
         say(where, f"is {value!r}, not a boolean")
 
 
+def check_xml(element, shape, where):
+    """The query protocol's answers: their members are there and known; their texts are the parser's to judge."""
+    kind = shape.type_name
+    if kind == "structure":
+        names = {m.serialization.get("name", n): m for n, m in shape.members.items()}
+        for inner in element:
+            tag = inner.tag.split("}")[-1]
+            if tag not in names:
+                say(where, f"has the unknown member {tag}")
+            else:
+                check_xml(inner, names[tag], f"{where}.{tag}")
+        for name in shape.required_members:
+            if not any(inner.tag.split("}")[-1] == name for inner in element):
+                say(where, f"lacks the required member {name}")
+    elif kind == "list":
+        for inner in element:
+            check_xml(inner, shape.member, where + "[]")
+    elif kind == "string" and shape.enum and element.text not in shape.enum:
+        say(where, f"is {element.text!r}, which is not in its enumeration")
+    elif kind == "timestamp":
+        datetime.datetime.fromisoformat(element.text)
+
+
 def before_parse(operation_model, response_dict, **_):
     if response_dict["status_code"] != 200 or operation_model.output_shape is None or operation_model.has_event_stream_output:
         return
     name = operation_model.service_model.service_name + "." + operation_model.name
+    if operation_model.service_model.resolved_protocol == "query":
+        root = xml.etree.ElementTree.fromstring(response_dict["body"])
+        if root.tag != "{%s}%sResponse" % (operation_model.service_model.metadata["xmlNamespace"], operation_model.name):
+            say(name, f"is wrapped in {root.tag}")
+        check_xml(root[0], operation_model.output_shape, name)
+        checked[name] += 1
+        return
     if operation_model.service_model.resolved_protocol != "json":
         return
     body = json.loads(response_dict["body"] or b"{}")

@@ -125,9 +125,12 @@ func python(t *testing.T) string {
 	return path
 }
 
+// TestBoto3 takes an endpoint, and one of inference components, through their lives; every answer is held to botocore's
+// models of the services.
 func TestBoto3(t *testing.T) {
 	py := python(t)
-
-	a := serve(t, "--empty", "--start", "300ms", "--verify-signatures")
-	t.Log(a.run(t, ".", py, "boto3_life.py"))
+	for _, script := range []string{"boto3_life.py", "boto3_components.py"} {
+		a := serve(t, "--empty", "--start", "300ms", "--verify-signatures")
+		t.Log(script + ": " + a.run(t, ".", py, script))
+	}
 }
