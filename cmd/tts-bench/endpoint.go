@@ -55,18 +55,26 @@ func (a *app) lock(dir, endpoint, variant string) (*store.Hold, error) {
 	return hold, err
 }
 
-// state opens the folder of freeze records: dir, or where the user's programs keep what outlives them.
+// state opens the folder of freeze records.
 func (a *app) state(dir string) (*store.State, error) {
-	switch {
-	case dir != "":
-	case filepath.IsAbs(a.env["XDG_STATE_HOME"]):
-		dir = filepath.Join(a.env["XDG_STATE_HOME"], "loadline")
-	case filepath.IsAbs(a.env["HOME"]):
-		dir = filepath.Join(a.env["HOME"], ".local", "state", "loadline")
-	default:
-		return nil, exit.Misuse(errors.New("neither HOME nor XDG_STATE_HOME says where freeze records go: give --state-dir DIR"))
+	dir, err := a.stateDir(dir)
+	if err != nil {
+		return nil, err
 	}
 	return store.OpenState(dir)
+}
+
+// stateDir is where freeze records and saved scaling lie: dir, or where the user's programs keep what outlives them.
+func (a *app) stateDir(dir string) (string, error) {
+	switch {
+	case dir != "":
+		return dir, nil
+	case filepath.IsAbs(a.env["XDG_STATE_HOME"]):
+		return filepath.Join(a.env["XDG_STATE_HOME"], "loadline"), nil
+	case filepath.IsAbs(a.env["HOME"]):
+		return filepath.Join(a.env["HOME"], ".local", "state", "loadline"), nil
+	}
+	return "", exit.Misuse(errors.New("neither HOME nor XDG_STATE_HOME says where freeze records go: give --state-dir DIR"))
 }
 
 // unclaimed refuses a variant that an earlier run has left frozen.

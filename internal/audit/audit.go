@@ -173,10 +173,12 @@ type Alarm struct {
 	Threshold              float64
 	Evaluation, Datapoints int
 	MissingData            string
-	Enabled                bool // its actions
+	Unit                   string // "": any
+	Enabled                bool   // its actions
 	Actions                []string
-	State                  string
-	Since                  time.Time // in that state
+	Triggers               string    // the policy that is among its actions, by name
+	State                  string    `json:"-"`
+	Since                  time.Time `json:"-"` // in that state
 }
 
 // Schedule is a scheduled action.

@@ -80,6 +80,19 @@ func (c *comparison) policies(res string) {
 			c.extra(res, p, have)
 		}
 	}
+	if c.unread("alarms") {
+		return
+	}
+	for _, w := range c.want.Alarms { // those that tell people
+		if w.Policy != "" {
+			continue
+		}
+		if a, ok := c.alarm(w.Name); ok {
+			c.declaredAlarm(w, a, "")
+		} else {
+			c.find("alarm_missing", Medium, "alarm/"+w.Name, "no such alarm", w.Statistic+" of "+metricText(w.Metric), c.apply())
+		}
+	}
 }
 
 // extra is a policy that nobody declared: it acts nevertheless. It is never given a delete command: somebody made it.
@@ -229,6 +242,9 @@ func (c *comparison) declaredAlarm(w capacity.Alarm, a Alarm, arn string) {
 	c.same("alarm_edited", High, id, "evaluation periods", a.Evaluation, w.Evaluation, c.apply())
 	c.same("alarm_edited", High, id, "datapoints to alarm", cmp.Or(a.Datapoints, a.Evaluation), cmp.Or(w.Datapoints, w.Evaluation), c.apply())
 	c.same("missing_data", Medium, id, "missing data", cmp.Or(a.MissingData, "missing"), cmp.Or(w.MissingData, "missing"), c.apply())
+	if w.Unit != "" {
+		c.same("alarm_edited", Medium, id, "unit", a.Unit, w.Unit, c.apply())
+	}
 	if arn != "" && !slices.Contains(a.Actions, arn) {
 		c.find("never_fires", High, id, "it does not trigger the policy "+w.Policy, "its action is that policy", c.apply())
 	}

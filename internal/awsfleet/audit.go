@@ -340,6 +340,7 @@ func alarmOf(a cw.MetricAlarm) audit.Alarm {
 	if out.Since.IsZero() {
 		out.Since = aws.ToTime(a.StateUpdatedTimestamp)
 	}
+	out.Unit = string(a.Unit)
 	if x := aws.ToString(a.ExtendedStatistic); x != "" {
 		out.Statistic = x
 	}
