@@ -99,6 +99,7 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	var err error
 	s.building <- struct{}{}
 	cl.building = true
+	runtime.Gosched() // behind those whose reply waits to be read: the next to build would come before them
 	if s.o.Invoke {
 		cl.whole = true
 		_, err = s.client.InvokeEndpoint(traced, &sagemakerruntime.InvokeEndpointInput{
@@ -206,8 +207,8 @@ func (s sender) Do(req *http.Request) (*http.Response, error) {
 
 func (s sender) send(cl *call, req *http.Request) (*http.Response, error) {
 	if d := s.pool.direct(req.URL, int(req.ContentLength)); d != nil && req.ContentLength >= 0 {
-		var message bytes.Buffer
-		err := req.Write(&message)
+		message := bytes.NewBuffer(make([]byte, 0, 1<<10+req.ContentLength))
+		err := req.Write(message)
 		s.built(cl)
 		if err != nil {
 			return nil, err
