@@ -28,7 +28,8 @@ import (
 // net/http hands both over to goroutines of its own, which costs a request two switches and a stream two stacks, and
 // stamps a moment later than the bytes came.
 //
-// A request that the peer must read while it answers would be stuck: those above maxDirect are net/http's.
+// A peer that answers a request before it has read it could leave both waiting for good, were the request more than
+// sockets hold: those above maxDirect are net/http's.
 type direct struct {
 	dial func(context.Context) (net.Conn, error) // TLS, where there is any, is up
 	most int                                     // kept idle
@@ -40,8 +41,8 @@ type direct struct {
 }
 
 const (
-	maxDirect  = 32 << 10 // socket buffers take this much from a peer that does not read
-	maxHead    = 1 << 20  // of a reply, with the informational ones before it
+	maxDirect  = 32 << 10 // of a request's body: sockets hold this much for a peer that does not read
+	maxHead    = 1 << 20  // of a reply's head, with the informational ones before it
 	keepIdle   = 90 * time.Second
 	handshake  = 10 * time.Second
 	directRead = 8 << 10     // a piece of sound of 4,800 bytes comes in one read
@@ -67,7 +68,7 @@ func newHosts(n Net, dialer *net.Dialer) *hosts {
 	return &hosts{net: n, dial: dialer.DialContext, by: map[host]*direct{}}
 }
 
-// direct is the one to send a message of the given size by, nil where it must go through net/http.
+// direct is the one to send a body of the given size by, nil where it must go through net/http.
 func (p *pool) direct(u *url.URL, size int) *direct {
 	if p.hosts == nil || size > maxDirect {
 		return nil
@@ -168,16 +169,17 @@ func token(s string) bool {
 	})
 }
 
-// request is the whole message for a text.
-func (h head) request(t Template, text string) []byte {
-	text = t.inside(text)
-	n := t.size(text)
-	b := make([]byte, 0, len(h.before)+len(h.after)+n+20)
-	b = strconv.AppendInt(append(b, h.before...), int64(n), 10)
-	return t.append(append(b, h.after...), text)
+// request is the whole message.
+func (h head) request(body []byte) []byte {
+	b := make([]byte, 0, len(h.before)+len(h.after)+len(body)+20)
+	b = strconv.AppendInt(append(b, h.before...), int64(len(body)), 10)
+	return append(append(b, h.after...), body...)
 }
 
-// send writes a request and reads the head of its reply. The body of the reply must be closed.
+// send writes a request and reads the head of its reply. The reply's body must be read to its end or closed.
+//
+// A request is sent again only where a server closes idle connections at about the same time: the connection had been
+// idle for long, and not a byte of a reply came. Elsewhere a second try would hide a failure of the server.
 func (d *direct) send(ctx context.Context, ex *exchange, method string, message []byte) (*http.Response, error) {
 	for {
 		k, err := d.take(ctx, ex)
@@ -196,7 +198,7 @@ func (d *direct) send(ctx context.Context, ex *exchange, method string, message 
 		if !k.silent || k.rested < longIdle || ctx.Err() != nil || !hungUp(err) {
 			return nil, err
 		}
-		d.forget() // those that have been idle for longer will be closed as well
+		d.forget() // those that have been idle for longer will be gone as well
 	}
 }
 

@@ -8,5 +8,7 @@
 //	rec := sample.New(0)
 //	t.Do(ctx, load.Call{Text: corpus.At(0), Clock: clock}, &rec)
 //
-// Nothing is retried. Every stamp is taken right after the read that brought the bytes, before they are looked at.
+// Nothing is retried, but a request that met a connection which the server closed after a long rest (see direct). HTTP/1.1
+// is spoken on the goroutine of Do; HTTP/2, proxies and a limit on connections are net/http's. Every stamp is taken right
+// after the read that brought the bytes, before they are looked at.
 package transport

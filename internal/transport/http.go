@@ -127,13 +127,13 @@ func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 
 // ask sends the request and gets the head of its reply.
 func (h *HTTP) ask(ctx context.Context, c load.Call, rec *sample.Request) (*exchange, *http.Response, error) {
-	if d := h.pool.direct(h.request.URL, len(c.Text.Body)); d != nil {
+	body := h.body.Fill(c.Text.Body)
+	if d := h.pool.direct(h.request.URL, len(body)); d != nil {
 		ex := newExchange(c, rec)
-		resp, err := d.send(ctx, ex, h.request.Method, h.head.request(h.body, c.Text.Body))
+		resp, err := d.send(ctx, ex, h.request.Method, h.head.request(body))
 		return ex, resp, err
 	}
 	ex, traced := h.pool.begin(ctx, c, rec)
-	body := h.body.Fill(c.Text.Body)
 	req := h.request.WithContext(traced)
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }

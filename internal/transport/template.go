@@ -60,30 +60,17 @@ func (t Template) ContentType() string { return t.mime }
 
 // Fill is the body for a text.
 func (t Template) Fill(text string) []byte {
-	text = t.inside(text)
-	return t.append(make([]byte, 0, t.size(text)), text)
-}
-
-// inside is a text as it stands in the body; size and append take one.
-func (t Template) inside(text string) string {
 	if t.json {
-		return escape(text)
+		text = escape(text)
 	}
-	return text
-}
-
-func (t Template) size(inside string) int {
-	n := (len(t.parts) - 1) * len(inside)
+	size := (len(t.parts) - 1) * len(text)
 	for _, p := range t.parts {
-		n += len(p)
+		size += len(p)
 	}
-	return n
-}
-
-func (t Template) append(b []byte, inside string) []byte {
+	b := make([]byte, 0, size)
 	for i, p := range t.parts {
 		if i > 0 {
-			b = append(b, inside...)
+			b = append(b, text...)
 		}
 		b = append(b, p...)
 	}
