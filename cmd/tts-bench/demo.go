@@ -76,7 +76,10 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 	if err := stop(); err != nil {
 		return exit.CannotTell(fmt.Errorf("demo: end sagemaker-local: %w", err))
 	}
-	fmt.Fprint(a.stdout, demoTold(ladder, plan, out, time.Since(began)))
+	told := demoTold(ladder, plan, out, time.Since(began))
+	first, _, _ := strings.Cut(strings.ReplaceAll(told, "\n", " "), ": ")
+	a.demoVoice(ctx, out, first+".")
+	fmt.Fprint(a.stdout, told)
 	return nil
 }
 

@@ -21,7 +21,10 @@ import (
 	"loadline/internal/store"
 )
 
-const sayExample = `  # on this machine, in another shell: sagemaker-local serve
+const sayExample = `  # on this machine, from nothing
+  tts-bench say "Your table is ready."
+
+  # through a local endpoint, in another shell: sagemaker-local serve
   tts-bench say --model kokoro-82m --endpoint-url http://127.0.0.1:4999 "Your table is ready."
 
   # a server of your own, a longer text, through the speakers
@@ -44,7 +47,8 @@ func (a *app) sayCommand() *cobra.Command {
 		Use:   "say TEXT",
 		Short: "speak one text through the endpoint into a WAV file, with the times of that request",
 		Long: `say sends one text, saves what comes back as a WAV file with true sizes, and prints when each part of the reply
-arrived. TEXT of - is read from standard input. Nothing on the endpoint is changed.`,
+arrived. TEXT of - is read from standard input. Nothing on the endpoint is changed. Without a target it speaks on this
+machine: speech-server is started for it, with eSpeak NG's voice where that is installed.`,
 		Example: sayExample,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.say(cmd, f, args) },
 	}
@@ -65,6 +69,9 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 			return exit.CannotTell(fmt.Errorf("say: read the text: %w", err))
 		}
 		text = string(in)
+	}
+	if !f.target.named(cmd.Flags().Changed) && strings.TrimSpace(text) != "" {
+		return a.sayHere(cmd, f, []string{text})
 	}
 	to, err := a.target(f.target, cmd.Flags().Changed)
 	if strings.TrimSpace(text) == "" {
