@@ -49,7 +49,7 @@ func TestTerraform(t *testing.T) {
 	if out, err := a.try(t, dir, tf, "plan", "-no-color", "-detailed-exitcode"); err != nil {
 		t.Errorf("a plan after the apply is not empty: %v\n%s", err, out)
 	}
-	if out := a.run(t, dir, tf, "destroy", "-no-color", "-auto-approve"); !strings.Contains(out, "14 destroyed") {
+	if out := a.run(t, dir, tf, "destroy", "-no-color", "-auto-approve", "-refresh=false"); !strings.Contains(out, "14 destroyed") {
 		t.Errorf("destroy:\n%s", out)
 	}
 }
