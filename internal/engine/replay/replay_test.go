@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -357,4 +358,43 @@ func TestSameSeedSameTimes(t *testing.T) {
 	if run(1) == run(2) {
 		t.Error("another seed drew the same times")
 	}
+}
+
+// Eight at once get, byte for byte, what each text gets alone, by any voice and rate.
+func TestParallelIsSerial(t *testing.T) {
+	e := engine(t, "name: x\nservice: {base_ms: 0.2}\naudio: {per_char_s: 0.02, sentences: true, first_s: 0.3, piece_s: 1, voices: [a, b, c, d]}\n")
+	s, err := serve.New(serve.Config{Engine: e, Ahead: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var run, wg sync.WaitGroup
+	run.Go(func() { _ = s.Run(ctx) })
+	<-s.Ready()
+	say := func(n int) string {
+		texts := []string{"Hello.", "One, two, three, and four. Five.", strings.Repeat("A longer text, with a clause in it, goes on. ", 10), "No end to it"}
+		body := fmt.Sprintf(`{"text": %q, "voice": %q, "sample_rate": %d}`, texts[n%4], "abcd"[n/4%4:][:1], []int{24000, 16000}[n/16%2])
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/invocations", strings.NewReader(body)))
+		if w.Code != 200 {
+			t.Errorf("%s: %d", body, w.Code)
+		}
+		return w.Body.String()
+	}
+	var want [32]string
+	for n := range want {
+		want[n] = say(n)
+	}
+	for k := range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				if n := (i*7 + k*5) % 32; say(n) != want[n] {
+					t.Errorf("request %d is not what it is alone", n)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	run.Wait()
 }
