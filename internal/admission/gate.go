@@ -140,7 +140,7 @@ type Gate struct {
 	held      time.Duration // sum of finished holds
 	running   time.Duration // sum of (epoch - start of hold) over those executing
 	epoch     time.Time
-	progress  time.Time // when a hold last ended, or the first place was taken
+	progress  time.Time // when sound was last made, a hold last ended, or the first place was taken
 	costs     costs
 	perTicket time.Duration // exponentially weighted mean of a finished ticket's holds
 	finished  bool
@@ -288,6 +288,7 @@ func (g *Gate) Since(t *Ticket) time.Time { return t.asked }
 // the server.
 func (g *Gate) Heard(t *Ticket, now time.Time, sound time.Duration) (silence time.Duration) {
 	g.costs.heard(sound)
+	g.progress = now
 	switch {
 	case !t.playing && t.whole:
 		t.dry = t.arrived.Add(g.cfg.SLO) // due as if it were played from its objective on
@@ -365,7 +366,7 @@ func (g *Gate) Drain() time.Duration {
 	return g.perTicket * time.Duration(g.counts.InSystem) / time.Duration(g.cfg.Places)
 }
 
-// Stalled is for how long places have been held without any of them being given back.
+// Stalled is for how long places have been held without any sound made or any place given back.
 func (g *Gate) Stalled(now time.Time) time.Duration {
 	if g.counts.Executing == 0 {
 		return 0

@@ -403,6 +403,9 @@ func TestBusyIsPlaceTime(t *testing.T) {
 	if got := g.Stalled(at(20)); got != 20*time.Millisecond {
 		t.Fatalf("stalled for %v", got)
 	}
+	if g.Heard(a, at(22), time.Second); g.Stalled(at(25)) != 3*time.Millisecond {
+		t.Fatal("sound is progress")
+	}
 	g.Release(a, at(30))
 	if g.Next(at(30)) != c || g.Stalled(at(35)) != 5*time.Millisecond {
 		t.Fatal("c starts")

@@ -13,9 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
-
-	"loadline/internal/audio"
-	"loadline/internal/speech"
 )
 
 // Limits of a session.
@@ -90,21 +87,6 @@ type session struct {
 	closing bool    // no more texts are taken
 	more    chan struct{}
 	seq     int
-}
-
-// text is one text of a session.
-type text struct {
-	ask
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	mu    sync.Mutex
-	split speech.Splitter
-	ready []string
-	size  int // bytes of ready
-	skip  int // sentences to leave out
-	all   bool
-	more  chan struct{}
 }
 
 // session upgrades, or refuses as /invocations does while that can be told.
@@ -341,77 +323,6 @@ func (s *Server) isDraining() bool {
 	}
 }
 
-// write adds text that has come.
-func (t *text) write(more string, whole bool) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if whole {
-		t.add([]string{strings.ReplaceAll(speech.Clean(more), "\n", " ")})
-	} else {
-		t.add(t.split.Write(more))
-	}
-	if n := t.size + t.split.Len(); n > maxTextBuf {
-		return tooLarge("%d bytes of the text wait to be spoken, more than the %d that this server keeps", n, maxTextBuf)
-	}
-	return nil
-}
-
-// finish speaks what is there; all says that nothing more comes.
-func (t *text) finish(all bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.add(t.split.Flush())
-	t.all = t.all || all
-	poke(t.more)
-}
-
-// add queues sentences, but for those left out.
-func (t *text) add(sentences []string) {
-	for _, s := range sentences {
-		switch {
-		case s == "":
-		case t.skip > 0:
-			t.skip--
-		default:
-			t.ready, t.size = append(t.ready, s), t.size+len(s)
-		}
-	}
-	poke(t.more)
-}
-
-// next is the text's script. It waits for text, and takes a sentence that ends for whole when no more comes for a while.
-func (t *text) next(ctx context.Context, quit <-chan struct{}) (sentence string, waited bool, err error) {
-	var idle <-chan time.Time
-	for {
-		t.mu.Lock()
-		ends := t.split.Whole()
-		switch {
-		case len(t.ready) > 0:
-			sentence = t.ready[0]
-			t.ready, t.size = t.ready[1:], t.size-len(sentence)
-			t.mu.Unlock()
-			return sentence, waited, nil
-		case t.all:
-			t.mu.Unlock()
-			return "", waited, io.EOF
-		}
-		t.mu.Unlock()
-		waited = true
-		if idle = nil; ends {
-			idle = time.After(idleText)
-		}
-		select {
-		case <-t.more:
-		case <-idle:
-			t.finish(false)
-		case <-quit:
-			return "", waited, errDraining
-		case <-ctx.Done():
-			return "", waited, context.Cause(ctx)
-		}
-	}
-}
-
 // speak speaks the session's texts one after the other, until there are no more or the server stops.
 func (n *session) speak() {
 	defer n.cancel(nil)
@@ -629,66 +540,4 @@ func (n *session) ping() {
 			return
 		}
 	}
-}
-
-// framer cuts sound into binary frames: whole messages, since a platform may show each as an event of its own.
-type framer struct {
-	c       *websocket.Conn
-	ctx     context.Context // of the session: a write that it ends breaks the connection
-	stop    context.Context // no frame is begun after its end
-	wait    time.Duration
-	rate    int
-	tune    *audio.Resampler
-	buf     []byte
-	samples int64
-}
-
-func (f *framer) bytes(ms int) int { return 2 * (f.rate * ms / 1000) }
-
-// write sends sound, but for an end too short for a frame.
-func (f *framer) write(sound [][]byte) error {
-	for _, b := range sound {
-		for len(b) > 0 {
-			n := min(len(b), slice)
-			if f.tune != nil {
-				f.buf = f.tune.Write(f.buf, b[:n])
-			} else {
-				f.buf = append(f.buf, b[:n]...)
-			}
-			b = b[n:]
-			if err := f.send(f.bytes(frameMs + leastMs)); err != nil {
-				return err
-			}
-		}
-	}
-	return f.send(f.bytes(leastMs))
-}
-
-// send sends frames until fewer than least bytes are left.
-func (f *framer) send(least int) error {
-	for len(f.buf) > 0 && len(f.buf) >= least {
-		n := len(f.buf)
-		if n > f.bytes(frameMs+leastMs) {
-			n = f.bytes(frameMs)
-		}
-		if f.stop.Err() != nil {
-			return context.Cause(f.stop)
-		}
-		ctx, cancel := context.WithTimeout(f.ctx, f.wait)
-		err := f.c.Write(ctx, websocket.MessageBinary, f.buf[:n])
-		cancel()
-		if err != nil {
-			return err
-		}
-		f.samples += int64(n / 2)
-		f.buf = append(f.buf[:0], f.buf[n:]...)
-	}
-	return nil
-}
-
-func (f *framer) finish() error {
-	if f.tune != nil {
-		f.buf = f.tune.Flush(f.buf)
-	}
-	return f.send(1)
 }
