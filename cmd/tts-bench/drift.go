@@ -188,9 +188,14 @@ func (a *app) audited(ctx context.Context, reader *awsfleet.Auditor, s subject, 
 	if s.want.Variant == "" && len(have.Variants) == 1 {
 		s.want.Variant = have.Variants[0].Name
 	}
+	var left []audit.Finding
 	if state, err := a.state(stateDir); err == nil {
 		records, err := state.Records()
 		for _, rec := range records {
+			if rec.CloneOf == s.want.Endpoint {
+				left = append(left, audit.Finding{ID: "clone_left:" + rec.Endpoint, Kind: "clone_left", Severity: audit.High, Resource: "endpoint/" + rec.Endpoint,
+					Found: "a clone of run " + rec.RunID + " is being measured, or was left by a kill and goes on costing", Expected: "none", Mend: "tts-bench thaw --endpoint " + rec.Endpoint})
+			}
 			if rec.Endpoint == s.want.Endpoint && (s.want.Variant == "" || rec.Variant == s.want.Variant) {
 				have.Freeze = rec
 			}
@@ -201,7 +206,7 @@ func (a *app) audited(ctx context.Context, reader *awsfleet.Auditor, s subject, 
 	}
 	have.Unread = append(have.Unread, s.unread...)
 	r := audit.Compare(s.want, have, time.Now())
-	r.Findings = append(r.Findings, s.findings...)
+	r.Findings = append(append(r.Findings, s.findings...), left...)
 	return r, nil
 }
 

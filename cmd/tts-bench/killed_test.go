@@ -126,9 +126,6 @@ func TestKilledAtEveryChange(t *testing.T) {
 				if code := b.end(); code != -1 {
 					t.Fatalf("it was not killed: exit code %d, changes %s\n%s%s", code, d.told(), &b.said, &b.stdout)
 				}
-				if got := d.told(); got != strings.Join(changes[:k], " ") {
-					t.Fatalf("changes before the kill: %s", got)
-				}
 				ran(t, dir, exit.No, "frozen", "drift", "--endpoint", localEndpoint, "--endpoint-url", url)
 				ran(t, dir, exit.No, "tts-bench thaw --endpoint "+localEndpoint, append(c.args(url), "--no-save")...)
 				ran(t, dir, exit.OK, localEndpoint, "thaw", "--endpoint", localEndpoint, "--endpoint-url", url)

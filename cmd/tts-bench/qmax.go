@@ -51,7 +51,8 @@ type qmaxFlags struct {
 	maxN        int
 	service     time.Duration // assumed by --dry-run
 
-	yes, dryRun          bool
+	yes, dryRun, clone   bool
+	skipDrift            bool
 	probeDepth, noFreeze bool
 	noCloudWatch         bool
 	maxCost              float64
@@ -90,10 +91,12 @@ way out; after a kill, tts-bench thaw does. By --url nothing is changed and Clou
 	fl.Int64Var(&f.seed, "seed", 1234, "order of the texts")
 	fl.Var(durationFlag{&f.deadline}, "deadline", "longest that one request may take; later ones count as late")
 	fl.IntVar(&f.maxN, "max-n", 1024, "most requests in flight that the search tries")
+	fl.BoolVar(&f.clone, "clone", false, "measure a temporary endpoint of the same model and one instance instead, and delete it: production is left alone")
 	fl.BoolVar(&f.yes, "yes", false, "agree to what would be asked (other traffic, several instances, production)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what it would take, and call nothing")
 	fl.Var(durationFlag{&f.service}, "dry-run-s", "with --dry-run: service time to assume (default: a fiftieth of the objective)")
 	fl.BoolVar(&f.probeDepth, "probe-depth", false, "measure through a bounded queue: its refusals count as late, Q_max cannot exceed the bound")
+	fl.BoolVar(&f.skipDrift, "skip-drift", false, "do not compare what is deployed with what is declared first")
 	fl.BoolVar(&f.noFreeze, "no-freeze", false, "change nothing: the endpoint must already hold one instance and not scale out")
 	fl.BoolVar(&f.noCloudWatch, "no-cloudwatch", false, "do not join CloudWatch's figures")
 	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instance has cost this much, in the currency of its price")
@@ -152,7 +155,7 @@ func (a *app) qmax(cmd *cobra.Command, f *qmaxFlags) error {
 
 // mayDiffer are the settings that a resumed run may change: they do not change what is measured.
 var mayDiffer = map[string]bool{"yes": true, "dry-run": true, "dry-run-s": true, "endpoint-url": true, "json": true,
-	"state-dir": true, "out": true, "no-save": true, "max-cost": true, "stop-alarm": true, "no-cloudwatch": true}
+	"state-dir": true, "out": true, "no-save": true, "max-cost": true, "stop-alarm": true, "no-cloudwatch": true, "skip-drift": true, "clone": true}
 
 // resumable says whether doc can be gone on with, and gives the flags the settings that it was started with.
 func resumable(doc *artifact.QMax, path string, fl *pflag.FlagSet) error {
@@ -197,7 +200,7 @@ func (a *app) prepare(cmd *cobra.Command, j *qmaxJob) error {
 	for _, name := range []string{"hold", "measure-window", "idle"} {
 		add(set(name) && !j.fixed, "--%s belongs to a fixed schedule: give --concurrency 1,5,10 too", name)
 	}
-	for _, name := range []string{"probe-depth", "no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes"} {
+	for _, name := range []string{"probe-depth", "no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes", "clone", "skip-drift"} {
 		add(set(name) && j.to.URL != "", "--%s is for SageMaker endpoints, not for --url", name)
 	}
 	add(j.runs < 1 || j.runs > 100, "--runs %d: 1 to 100", j.runs)
@@ -292,7 +295,7 @@ func (j *qmaxJob) document(cmd *cobra.Command, print artifact.Fingerprint) *arti
 	doc := &artifact.QMax{
 		Header: artifact.Header{
 			Schema: artifact.SchemaQMax, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
-			Settings: settings(cmd.Flags()), Target: j.to.Target, Fingerprint: print,
+			Settings: settings(cmd.Flags()), Target: j.to.recorded(), Fingerprint: print,
 		},
 		SLOMS: j.sloMS, Percentile: j.percentile, SLOOn: j.sloOn, Verdict: string(ladder.None),
 	}
@@ -332,7 +335,7 @@ func (a *app) qmaxURL(cmd *cobra.Command, j *qmaxJob) error {
 }
 
 // qmaxSageMaker measures a variant: read, refused or agreed to, frozen, measured, put back.
-func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
+func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) (failed error) {
 	ctx := cmd.Context()
 	cfg, err := a.aws(ctx, j.target)
 	if err != nil {
@@ -340,6 +343,14 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
 	}
 	live := a.live()
 	defer live.Close()
+	if j.clone {
+		drop, err := a.cloned(ctx, cfg, live, &j.to, j.stateDir, j.target.endpointURL, j.yes)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, drop()) }()
+		j.noFreeze = true // it has one instance, and no scaling
+	}
 	v, err := a.variant(ctx, cfg, j.to.Endpoint, j.to.Variant, live)
 	if err != nil {
 		return err
@@ -354,6 +365,9 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) error {
 		return err
 	}
 	live.Show(time.Now(), "reading endpoint "+j.to.Endpoint)
+	if !j.skipDrift && !j.clone {
+		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
+	}
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: j.probeDepth, NoFreeze: j.noFreeze}, func(ask []string) error {
 		live.Close()
 		return a.agree(ctx, j.to.Endpoint, ask, j.yes)

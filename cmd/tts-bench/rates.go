@@ -47,7 +47,7 @@ type ratesFlags struct {
 	seed       int64
 	deadline   time.Duration
 
-	yes, dryRun            bool
+	yes, dryRun, clone     bool
 	noFreeze, noCloudWatch bool
 	allowMismatch          bool
 	maxCost                float64
@@ -86,6 +86,7 @@ On a SageMaker endpoint scaling is frozen at one instance meanwhile, as by qmax.
 	fl.StringVar(&f.corpus, "corpus", "", "texts to speak: default, clips, or a file (default: the ladder's)")
 	fl.Int64Var(&f.seed, "seed", 1234, "of the arrivals and the order of the texts")
 	fl.Var(durationFlag{&f.deadline}, "deadline", "longest that one request may take; later ones count as late")
+	fl.BoolVar(&f.clone, "clone", false, "measure a temporary endpoint of the same model and one instance instead, and delete it: production is left alone")
 	fl.BoolVar(&f.yes, "yes", false, "agree to what would be asked (other traffic, several instances, production)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what it would take, and call nothing")
 	fl.BoolVar(&f.noFreeze, "no-freeze", false, "change nothing: the endpoint must already hold one instance and not scale out")
@@ -177,7 +178,7 @@ func (a *app) ratesJob(cmd *cobra.Command, f *ratesFlags) (*ratesJob, error) {
 	add(set("hold") && f.hold < time.Second, "--hold %s: at least 1s", f.hold)
 	add(f.most < 1 || f.most > 100_000, "--max-in-flight %d: 1 to 100000", f.most)
 	add(f.deadline <= 0, "--deadline %s: it must be above 0", f.deadline)
-	for _, name := range []string{"no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes"} {
+	for _, name := range []string{"no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes", "clone"} {
 		add(set(name) && f.target.url != "", "--%s is for SageMaker endpoints, not for --url", name)
 	}
 	add(set("max-cost") && !(f.maxCost > 0), "--max-cost %g: it must be above 0", f.maxCost)
@@ -301,7 +302,7 @@ func (j *ratesJob) document(cmd *cobra.Command, print artifact.Fingerprint) *art
 	s := j.texts.Stats()
 	doc := &artifact.Rates{
 		Header: artifact.Header{Schema: artifact.SchemaRates, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
-			Settings: settings(cmd.Flags()), Target: j.to.Target, Fingerprint: print},
+			Settings: settings(cmd.Flags()), Target: j.to.recorded(), Fingerprint: print},
 		SLOMS: q.SLOMS, Percentile: q.Percentile, SLOOn: q.SLOOn, Mu: q.Mu, QMaxFile: j.qmax, QMaxRun: q.RunID, Seed: j.seed,
 		Corpus: artifact.Corpus{ID: j.texts.ID(), Texts: s.Texts, CharsMean: s.CharsMean, CharsP95: s.CharsP95, Seed: j.seed},
 		Rungs:  []openloop.Rung{}, InstanceCounts: []int{}, Price: q.Price,
@@ -316,7 +317,7 @@ func (j *ratesJob) document(cmd *cobra.Command, print artifact.Fingerprint) *art
 }
 
 // ratesSageMaker measures a variant: read, refused or agreed to, frozen, measured, put back.
-func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) error {
+func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) (failed error) {
 	ctx := cmd.Context()
 	cfg, err := a.aws(ctx, j.target)
 	if err != nil {
@@ -324,6 +325,14 @@ func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) error {
 	}
 	live := a.live()
 	defer live.Close()
+	if j.clone {
+		drop, err := a.cloned(ctx, cfg, live, &j.to, j.stateDir, j.target.endpointURL, j.yes)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, drop()) }()
+		j.noFreeze = true // it has one instance, and no scaling
+	}
 	v, err := a.variant(ctx, cfg, j.to.Endpoint, j.to.Variant, live)
 	if err != nil {
 		return err

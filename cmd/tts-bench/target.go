@@ -65,6 +65,7 @@ type target struct {
 	body    transport.Template
 	payload audio.Payload
 	url     string // with what Target.URL leaves out
+	origin  string // the endpoint that Endpoint is a clone of
 }
 
 // target reads the flags; it asks nothing over the network.

@@ -90,6 +90,9 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 	}
 	live := a.live()
 	defer live.Close()
+	if rec != nil && rec.CloneOf != "" {
+		return a.thawClone(ctx, cfg, live, f, rec)
+	}
 	v, err := a.variant(ctx, cfg, f.endpoint, f.variant, live)
 	if errors.Is(err, awsfleet.ErrMissing) && rec != nil {
 		hold, lockErr := a.lock(f.stateDir, rec.Endpoint, rec.Variant)
@@ -129,6 +132,9 @@ func recordOf(state *store.State, f thawFlags) (*artifact.Freeze, error) {
 	all, err := state.Records()
 	var found []*artifact.Freeze
 	for _, r := range all {
+		if r.Endpoint == f.endpoint && r.CloneOf != "" { // what was frozen on it goes with it
+			return r, nil
+		}
 		if r.Endpoint == f.endpoint && (f.variant == "" || r.Variant == f.variant) {
 			found = append(found, r)
 		}

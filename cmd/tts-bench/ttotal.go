@@ -56,6 +56,7 @@ type ttotalFlags struct {
 	deadline      time.Duration
 
 	yes, dryRun   bool
+	clone         bool
 	allowMismatch bool
 	skipDrift     bool
 	maxCost       float64
@@ -94,6 +95,7 @@ tts-bench thaw does.`,
 	fl.StringVar(&f.corpus, "corpus", "", "texts to speak: default, clips, or a file (default: the ladder's)")
 	fl.Int64Var(&f.seed, "seed", 1234, "order of the texts")
 	fl.Var(durationFlag{&f.deadline}, "deadline", "longest that one request may take")
+	fl.BoolVar(&f.clone, "clone", false, "measure a temporary endpoint of the same model and one instance instead, and delete it: production is left alone")
 	fl.BoolVar(&f.yes, "yes", false, "agree to what would be asked (other traffic, several instances, production)")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what it would take, and call nothing")
 	fl.BoolVar(&f.allowMismatch, "allow-config-mismatch", false, "go on where the endpoint is not what the ladder measured, with a recorded warning")
@@ -176,6 +178,7 @@ func (a *app) ttotalJob(cmd *cobra.Command, f *ttotalFlags) (*ttotalJob, error) 
 	}
 	add(j.to.Transport != q.Target.Transport, "--transport %s: the ladder was measured by %s, and times of two transports do not compare: give --transport %s", j.to.Transport, q.Target.Transport, q.Target.Transport)
 	add(f.trigger != forceDesired && f.trigger != byPolicy, "--trigger %q: %s or %s", f.trigger, forceDesired, byPolicy)
+	add(f.clone && f.trigger == byPolicy, "--clone and --trigger policy exclude each other: a clone has no policy")
 	add(f.runs < 1 || f.runs > 100, "--runs %d: 1 to 100", f.runs)
 	add(f.settle <= 0, "--settle %s: it must be above 0: recovery is seen in that time", f.settle)
 	add(f.window < time.Second, "--window %s: at least 1s", f.window)
@@ -275,7 +278,7 @@ func (j *ttotalJob) rule(routing string) (scaleout.Rule, error) {
 }
 
 // ttotalSageMaker measures a variant: read, compared, refused or agreed to, frozen, measured, put back.
-func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) error {
+func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 	ctx := cmd.Context()
 	cfg, err := a.aws(ctx, j.target)
 	if err != nil {
@@ -283,6 +286,13 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) error {
 	}
 	live := a.live()
 	defer live.Close()
+	if j.clone {
+		drop, err := a.cloned(ctx, cfg, live, &j.to, j.stateDir, j.target.endpointURL, j.yes)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, drop()) }()
+	}
 	v, err := a.variant(ctx, cfg, j.to.Endpoint, j.to.Variant, live)
 	if err != nil {
 		return err
@@ -297,7 +307,7 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) error {
 		return err
 	}
 	live.Show(time.Now(), "reading endpoint "+j.to.Endpoint)
-	if !j.skipDrift {
+	if !j.skipDrift && !j.clone {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: true}, func(ask []string) error {
@@ -398,7 +408,7 @@ func (j *ttotalJob) document(cmd *cobra.Command, print artifact.Fingerprint) *ar
 	return &artifact.TTotal{
 		Header: artifact.Header{
 			Schema: artifact.SchemaTTotal, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
-			Settings: set, Target: j.to.Target, Fingerprint: print,
+			Settings: set, Target: j.to.recorded(), Fingerprint: print,
 		},
 		Trigger: j.trigger,
 	}

@@ -119,7 +119,8 @@ type Freeze struct {
 	Variant   string    `json:"variant"`
 	URL       string    `json:"endpoint_url,omitempty"` // a local endpoint's, so that thaw finds it
 
-	HadTarget bool `json:"had_target"` // a scalable target was registered
+	CloneOf   string `json:"clone_of,omitempty"` // the whole endpoint is a temporary clone of this one, and is to be deleted
+	HadTarget bool   `json:"had_target"`         // a scalable target was registered
 	Suspended struct {
 		Out   bool `json:"out"`
 		In    bool `json:"in"`
