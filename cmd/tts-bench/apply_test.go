@@ -66,6 +66,16 @@ func TestApplyUndone(t *testing.T) {
 			t.Fatalf("changes without end: %s", d.told())
 		}
 	}
+	// What only reads changes nothing, before and after.
+	d := newDoor(t, url)
+	ran(t, dir, exit.No, "DIFFERS", "validate", "--plan", plans[0], "--endpoint-url", d.url) // another region, transport and bound
+	ran(t, dir, exit.No, "policy_extra", "drift", "--endpoint", localEndpoint, "--endpoint-url", d.url, "--models", filepath.Join(root, "models.yaml"))
+	ran(t, dir, exit.OK, "nothing to do", apply(d.url, "--dry-run")...)
+	ran(t, dir, exit.OK, "nothing to do", apply(d.url, "--yes")...)
+	if told := d.told(); told != "" {
+		t.Errorf("commands that only read have changed: %s", told)
+	}
+
 	if left, err := os.ReadDir(filepath.Join(dir, ".local/state/loadline")); err != nil || len(left) < 2 {
 		t.Errorf("what was saved: %v, %v", left, err)
 	}

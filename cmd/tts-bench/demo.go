@@ -70,7 +70,7 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	if err := a.step(ctx, "ttotal", "--qmax", file, "--endpoint-url", url, "--corpus", "clips", "--warmup", "3s", "--settle", "15s", "--window", "5s", "--yes", "--out", out); err != nil {
+	if err := a.step(ctx, "ttotal", "--qmax", file, "--endpoint-url", url, "--corpus", "clips", "--warmup", "3s", "--settle", "15s", "--window", "5s", "--yes", "--out", out); err != nil && exit.Code(err) != exit.Unknown { // on a busy machine it is a floor
 		return fmt.Errorf("demo: ttotal: %w", err)
 	}
 	grown, scaleOut, err := newest(out, "ttotal-", artifact.ReadTTotal, func(d *artifact.TTotal) time.Time { return d.CreatedAt })

@@ -38,18 +38,25 @@ func ttotalText(name string, t *artifact.TTotal) string {
 		say("%d runs took %.1f to %.1f s; the slowest is shown, and plans use it.", len(t.Runs), low, high)
 	}
 	say("Detection %.1f s (%s), so T is %.1f s.", t.Detection, t.DetectionSource, t.Planning)
-	if r := t.Recovery; r != nil {
-		num := func(v *float64, unit string) string {
-			if v == nil {
-				return "none"
-			}
-			return fmt.Sprintf("%.0f %s", *v, unit)
+	for i, s := range t.Detected {
+		next, at := "desired_set", t.Timeline[0].At
+		if i+1 < len(t.Detected) {
+			next, at = t.Detected[i+1].Name, t.Detected[i+1].At
 		}
+		say("  %s to %s: %.1f s", s.Name, next, at.Sub(s.At).Seconds())
+	}
+	if r := t.Recovery; r != nil && t.Bounded {
+		target := "p" + fmt.Sprint(r.Percentile) + " at most " + bound(r.TargetMS, "ms")
+		if r.Rule != "latency" {
+			target = "at least " + bound(r.TargetRPS, "a second")
+		}
+		say("Recovered would be %s; that was not kept to the end of the probe.", target)
+	} else if r != nil {
 		if r.Rule == "latency" {
 			say("Recovered is p%g at most %s: it was %s before, and at most %s in every window of %g s afterwards.",
-				r.Percentile, num(r.TargetMS, "ms"), num(r.BeforeMS, "ms"), num(r.AfterMS, "ms"), r.WindowS)
+				r.Percentile, bound(r.TargetMS, "ms"), bound(r.BeforeMS, "ms"), bound(r.AfterMS, "ms"), r.WindowS)
 		} else {
-			say("Recovered is at least %s: it was at least %s in every window of %g s afterwards.", num(r.TargetRPS, "a second"), num(r.AfterRPS, "a second"), r.WindowS)
+			say("Recovered is at least %s: it was at least %s in every window of %g s afterwards.", bound(r.TargetRPS, "a second"), bound(r.AfterRPS, "a second"), r.WindowS)
 		}
 	}
 	if d := t.Dominant; d != nil {
@@ -68,4 +75,12 @@ func ttotalText(name string, t *artifact.TTotal) string {
 		say("note: %s", n)
 	}
 	return b.String()
+}
+
+// bound is a number with its unit, where there is one.
+func bound(v *float64, unit string) string {
+	if v == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%.0f %s", *v, unit)
 }
