@@ -119,6 +119,10 @@ func (a *app) finishQMax(j *qmaxJob, doc *artifact.QMax, files *store.Journal, s
 		fmt.Fprintln(status, "next: the same again, when the cause above is mended")
 		return exit.CannotTell(errSaid)
 	}
+	if doc.Target.URL == "" {
+		fmt.Fprintf(status, "next: tts-bench ttotal --qmax %s\n", cmp.Or(path, "FILE"))
+		return nil
+	}
 	fmt.Fprintf(status, "next: tts-bench plan --qmax %s --assume-t-total 320 --peak-rps N\n", cmp.Or(path, "FILE"))
 	return nil
 }

@@ -188,6 +188,11 @@ func (p *probe) add(r sample.Request) {
 	p.requests, p.replies = append(p.requests, r), append(p.replies, reply)
 }
 
+// ended is why the probe is over before it was told to be: because the run is, or by itself.
+func (p *probe) ended(ctx context.Context) error {
+	return cmp.Or(context.Cause(ctx), p.failed, errors.New("the probe ended by itself"))
+}
+
 func (p *probe) line(quantile float64) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +250,7 @@ func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*att
 			s.Progress.Show(time.Now(), fmt.Sprintf("%s: %s left, %s", doing, clock(left), probe.line(s.Rule.Quantile)))
 			select {
 			case <-probe.over:
-				return probe.failed
+				return probe.ended(ctx)
 			default:
 			}
 			if err := pause(ctx, min(left, time.Second)); err != nil {
@@ -327,7 +332,7 @@ func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*att
 		last = now
 		select {
 		case <-probe.over:
-			return nil, probe.failed
+			return nil, probe.ended(ctx)
 		default:
 		}
 		if err := pause(ctx, s.Poll); err != nil {
