@@ -232,6 +232,9 @@ func TestUnread(t *testing.T) {
 	for what, gone := range map[string]func(*Deployed){
 		"endpoint": func(h *Deployed) { h.Variants, h.Status = nil, "" }, "targets": func(h *Deployed) { h.Targets, h.Policies, h.Alarms = nil, nil, nil },
 		"policies": func(h *Deployed) { h.Policies, h.Alarms = nil, nil }, "alarms": func(h *Deployed) { h.Alarms = nil }, "schedules": func(h *Deployed) {},
+		"model": func(h *Deployed) {
+			h.Variants[0].ImageDigest, h.Variants[0].Env, h.Variants[0].QueueBound = "", nil, nil
+		},
 	} {
 		want, have := clean()
 		gone(&have)

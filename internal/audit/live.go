@@ -72,7 +72,8 @@ func (c *comparison) variant(v *Variant, frozen bool) {
 	if d.InstanceType != "" {
 		c.same("instance_type", High, res, "instance type", v.InstanceType, d.InstanceType, redeploy)
 	}
-	if d.ImageDigest != "" {
+	read := !c.unread("model") // else what it would say is not known, which is no difference
+	if d.ImageDigest != "" && (read || v.ImageDigest != "") {
 		c.same("image", High, res, "image", v.ImageDigest, d.ImageDigest, redeploy)
 	}
 	if d.Env != nil && v.Env != nil {
@@ -90,7 +91,7 @@ func (c *comparison) variant(v *Variant, frozen bool) {
 			c.same("env", High, res, "environment", envText(v.Env), envText(v.Env), redeploy)
 		}
 	}
-	if d.QueueBound != nil {
+	if d.QueueBound != nil && read {
 		c.same("queue_bound", High, res, "MAX_QUEUE_DEPTH", v.QueueBound, d.QueueBound, redeploy)
 	}
 	if d.Routing != "" {
