@@ -61,8 +61,15 @@ func serving(t *testing.T, env []string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.Command(me, append([]string{"serve"}, args...)...), out: make(chan string, 1), done: make(chan error, 1)}
-	p.cmd.Env = append(append(os.Environ(), self+"=1"), env...)
+	cmd := exec.Command(me, append([]string{"serve"}, args...)...)
+	cmd.Env = append(append(os.Environ(), self+"=1"), env...)
+	return started(t, cmd)
+}
+
+// started starts the command and waits until /ping is 200.
+func started(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, out: make(chan string, 1), done: make(chan error, 1)}
 	p.cmd.Stderr = os.Stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
