@@ -20,13 +20,18 @@ func TestMain(m *testing.M) {
 func TestFaultsAreNamed(t *testing.T) {
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			r, err := once(i, 700*time.Millisecond)
-			if err != nil {
-				t.Fatal(err)
+			// Most show within a moment; how the kernel shares a processor may take the bench's own time to show.
+			for _, hold := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 4 * time.Second} {
+				r, err := once(i, hold)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.found(r) {
+					return
+				}
+				t.Logf("held for %s: valid %v, cause %q; want an invalid rung whose cause says %q\n%+v", hold, r.Valid, r.Cause, f.says, r.Client)
 			}
-			if !f.found(r) {
-				t.Errorf("valid %v, cause %q; want an invalid rung whose cause says %q\n%+v", r.Valid, r.Cause, f.says, r.Client)
-			}
+			t.Error("not named in three rungs")
 		})
 	}
 }
