@@ -154,20 +154,32 @@ func (m *run) now() sample.Nanos { return sample.Since(time.Since(m.Start)) }
 
 // measure runs every pass while the prober and the alarms are watched.
 func (m *run) measure(whole context.Context) error {
+	var failed error
+	err := guarded(whole, m.Alarms, func(ctx context.Context, group *sync.WaitGroup, stop context.CancelCauseFunc) error {
+		group.Go(func() {
+			if err := m.Prober.Run(ctx); err != nil {
+				failed = exit.CannotTell(fmt.Errorf("load generator: %w", err))
+				stop(failed)
+			}
+		})
+		return m.passes(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// guarded does something while the alarms are watched, and waits for them and for what it put into the group. An alarm
+// that fires stops it and refuses; alarms may be nil.
+func guarded(whole context.Context, alarms func(context.Context) ([]string, error), do func(context.Context, *sync.WaitGroup, context.CancelCauseFunc) error) error {
 	ctx, stop := context.WithCancelCause(whole)
 	defer stop(nil)
 	var group sync.WaitGroup
-	var failed error
-	group.Go(func() {
-		if err := m.Prober.Run(ctx); err != nil {
-			failed = exit.CannotTell(fmt.Errorf("load generator: %w", err))
-			stop(failed)
-		}
-	})
-	if m.Alarms != nil {
-		group.Go(func() { watchAlarms(ctx, m.Alarms, stop) })
+	if alarms != nil {
+		group.Go(func() { watchAlarms(ctx, alarms, stop) })
 	}
-	err := m.passes(ctx)
+	err := do(ctx, &group, stop)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -179,7 +191,7 @@ func (m *run) measure(whole context.Context) error {
 	case err != nil:
 		return interrupted(whole, err)
 	}
-	return failed
+	return nil
 }
 
 func (m *run) passes(ctx context.Context) error {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"loadline/internal/artifact"
-	"loadline/internal/exit"
 	"loadline/internal/ladder"
 	"loadline/internal/openloop"
 	"loadline/internal/sample"
@@ -81,25 +80,7 @@ func (m *rates) guarded(ctx context.Context) error {
 
 // watched takes the steps while the alarms are watched.
 func (m *rates) watched(whole context.Context) error {
-	ctx, stop := context.WithCancelCause(whole)
-	defer stop(nil)
-	var group sync.WaitGroup
-	if m.Alarms != nil {
-		group.Go(func() { watchAlarms(ctx, m.Alarms, stop) })
-	}
-	err := m.steps(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	stop(nil)
-	group.Wait()
-	switch {
-	case errors.Is(err, ErrAlarm):
-		return exit.Refuse(err)
-	case err != nil:
-		return interrupted(whole, err)
-	}
-	return nil
+	return guarded(whole, m.Alarms, func(ctx context.Context, _ *sync.WaitGroup, _ context.CancelCauseFunc) error { return m.steps(ctx) })
 }
 
 func (m *rates) steps(ctx context.Context) error {

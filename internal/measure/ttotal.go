@@ -105,30 +105,14 @@ type growth struct {
 
 // measure does every run while the prober and the alarms are watched.
 func (s *growth) measure(whole context.Context) error {
-	ctx, stop := context.WithCancelCause(whole)
-	defer stop(nil)
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := s.Prober.Run(ctx); err != nil {
-			stop(exit.CannotTell(fmt.Errorf("load generator: %w", err)))
-		}
+	return guarded(whole, s.Alarms, func(ctx context.Context, group *sync.WaitGroup, stop context.CancelCauseFunc) error {
+		group.Go(func() {
+			if err := s.Prober.Run(ctx); err != nil {
+				stop(exit.CannotTell(fmt.Errorf("load generator: %w", err)))
+			}
+		})
+		return s.runs(ctx)
 	})
-	if s.Alarms != nil {
-		group.Go(func() { watchAlarms(ctx, s.Alarms, stop) })
-	}
-	err := s.runs(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	stop(nil)
-	group.Wait()
-	switch {
-	case errors.Is(err, ErrAlarm):
-		return exit.Refuse(err)
-	case err != nil:
-		return interrupted(whole, err)
-	}
-	return nil
 }
 
 func (s *growth) runs(ctx context.Context) error {
