@@ -41,6 +41,26 @@ func (a *app) variant(ctx context.Context, cfg aws.Config, endpoint, name string
 	return v, nil
 }
 
+// claim finds the variant, names it in the target, and takes it for this process: refused while an earlier run has left
+// it frozen. The caller releases the hold.
+func (a *app) claim(ctx context.Context, cfg aws.Config, to *target, stateDir string, live *report.Live) (*awsfleet.Variant, *store.Hold, error) {
+	v, err := a.variant(ctx, cfg, to.Endpoint, to.Variant, live)
+	if err != nil {
+		return nil, nil, err
+	}
+	to.Variant = v.Name()
+	hold, err := a.lock(stateDir, to.Endpoint, v.Name())
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := unclaimed(hold); err != nil {
+		hold.Release()
+		return nil, nil, err
+	}
+	live.Show(time.Now(), "reading endpoint "+to.Endpoint)
+	return v, hold, nil
+}
+
 // lock takes the variant for this process.
 func (a *app) lock(dir, endpoint, variant string) (*store.Hold, error) {
 	state, err := a.state(dir)

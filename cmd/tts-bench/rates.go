@@ -333,20 +333,11 @@ func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) (failed error) {
 		defer func() { failed = errors.Join(failed, drop()) }()
 		j.noFreeze = true // it has one instance, and no scaling
 	}
-	v, err := a.variant(ctx, cfg, j.to.Endpoint, j.to.Variant, live)
-	if err != nil {
-		return err
-	}
-	j.to.Variant = v.Name()
-	hold, err := a.lock(j.stateDir, j.to.Endpoint, v.Name())
+	v, hold, err := a.claim(ctx, cfg, &j.to, j.stateDir, live)
 	if err != nil {
 		return err
 	}
 	defer hold.Release()
-	if err := unclaimed(hold); err != nil {
-		return err
-	}
-	live.Show(time.Now(), "reading endpoint "+j.to.Endpoint)
 	// A bounded queue is what a plan deploys: its refusals are late requests here, and say so.
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: true, NoFreeze: j.noFreeze}, func(ask []string) error {
 		live.Close()

@@ -293,20 +293,11 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, drop()) }()
 	}
-	v, err := a.variant(ctx, cfg, j.to.Endpoint, j.to.Variant, live)
-	if err != nil {
-		return err
-	}
-	j.to.Variant = v.Name()
-	hold, err := a.lock(j.stateDir, j.to.Endpoint, v.Name())
+	v, hold, err := a.claim(ctx, cfg, &j.to, j.stateDir, live)
 	if err != nil {
 		return err
 	}
 	defer hold.Release()
-	if err := unclaimed(hold); err != nil {
-		return err
-	}
-	live.Show(time.Now(), "reading endpoint "+j.to.Endpoint)
 	if !j.skipDrift && !j.clone {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
