@@ -16,7 +16,7 @@ import (
 
 // ring0 is the pure packages in import order: each imports only packages before it.
 var ring0 = []string{
-	"exit", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech", "ladder", "scaleout", "queueing", "openloop", "capacity",
+	"exit", "chart", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech", "ladder", "scaleout", "queueing", "openloop", "capacity",
 	"alarm", "schedule", "autoscale", "admission", "metric", "fleet", "sim", "artifact", "freeze", "plan", "audit",
 }
 
