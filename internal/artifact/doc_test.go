@@ -12,6 +12,7 @@ import (
 	"loadline/internal/ladder"
 	"loadline/internal/openloop"
 	"loadline/internal/sample"
+	"loadline/internal/sim"
 )
 
 // sections is the heading of doc/artifacts.md under which the fields of each type stand.
@@ -62,6 +63,12 @@ var sections = map[reflect.Type]string{
 	reflect.TypeFor[capacity.Alarm]():       "### Alarm",
 	reflect.TypeFor[PlanConfig]():           "### Configuration",
 	reflect.TypeFor[Freeze]():               "## Freeze record",
+	reflect.TypeFor[Simulation]():           "## Simulation",
+	reflect.TypeFor[SimulationRun]():        "### Simulated run",
+	reflect.TypeFor[sim.Result]():           "### Result",
+	reflect.TypeFor[sim.Workload]():         "### Workload",
+	reflect.TypeFor[sim.Change]():           "### Change",
+	reflect.TypeFor[sim.Point]():            "### Time line",
 }
 
 // plain is the types that are written as one JSON value.
@@ -126,7 +133,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []reflect.Type{reflect.TypeFor[QMax](), reflect.TypeFor[Rates](), reflect.TypeFor[TTotal](), reflect.TypeFor[Plan](), reflect.TypeFor[Freeze](), reflect.TypeFor[sample.Request]()} {
+	for _, root := range []reflect.Type{reflect.TypeFor[QMax](), reflect.TypeFor[Rates](), reflect.TypeFor[TTotal](), reflect.TypeFor[Plan](), reflect.TypeFor[Freeze](), reflect.TypeFor[Simulation](), reflect.TypeFor[sample.Request]()} {
 		walk(root)
 	}
 	for typ := range sections {

@@ -30,6 +30,8 @@ var kinds = map[string]struct {
 	kindFreeze: {1, "a freeze record"},
 	"rates":    {1, "an open-loop ladder (rates)"},
 	"prove":    {1, "a proof (prove)"},
+
+	kindSimulation: {1, "a simulation"},
 }
 
 func says(kind string) string {
