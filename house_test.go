@@ -16,25 +16,26 @@ import (
 
 // ring0 is the pure packages in import order: each imports only packages before it.
 var ring0 = []string{
-	"exit", "chart", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech", "ladder", "scaleout", "queueing", "openloop", "capacity",
+	"exit", "chart", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech", "speech/phoneme", "speech/voice", "ladder", "scaleout", "queueing", "openloop", "capacity",
 	"alarm", "schedule", "autoscale", "admission", "metric", "fleet", "sim", "artifact", "freeze", "plan", "audit",
 }
 
 // ring1 is the packages of one technology each, with the siblings each may import: the one whose interface it
 // implements.
 var ring1 = map[string][]string{
-	"load":          nil,
-	"store":         nil,
-	"registry":      nil,
-	"report":        nil,
-	"measure":       nil,
-	"serve":         nil,
-	"transport":     {"load"},
-	"awsfleet":      {"measure"},
-	"wire":          nil,
-	"local":         {"wire"},
-	"engine/replay": {"serve"},
-	"engine/espeak": {"serve"},
+	"load":            nil,
+	"store":           nil,
+	"registry":        nil,
+	"report":          nil,
+	"measure":         nil,
+	"serve":           nil,
+	"transport":       {"load"},
+	"awsfleet":        {"measure"},
+	"wire":            nil,
+	"local":           {"wire"},
+	"engine/replay":   {"serve"},
+	"engine/espeak":   {"serve"},
+	"engine/phonemes": nil,
 }
 
 // pureModules is what a pure package may use besides the standard library.

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"loadline/internal/admission"
+	"loadline/internal/speech"
 )
 
 // Engine turns text into sound. It is safe for concurrent use.
@@ -63,6 +64,15 @@ type Request struct {
 	Voice   string  // "" is the engine's default
 	Speed   float64 // 0.5 to 2
 	Arrived time.Time
+
+	Language string          // as speech.Language names it; "" is the voice's
+	Lexicon  *speech.Lexicon // how the caller wants words said; nil: none
+}
+
+// Omitter is an Utterance that knows what of its text is not said: words and symbols that the engine cannot speak. It is
+// asked once the sentence was spoken.
+type Omitter interface {
+	Omitted() []string
 }
 
 // FieldError is a request that can never succeed: the field of its body at fault, and why.
