@@ -56,6 +56,9 @@ type Config struct {
 	Predict bool
 }
 
+// Full says whether a gate that holds so many requests refuses the next one, whoever it is.
+func (c Config) Full(inSystem int) bool { return c.Depth > 0 && inSystem >= c.Depth }
+
 // utilisation is the share of the places that Predict lets the streams inside demand: above it, queues of random arrivals
 // grow faster than deadlines allow.
 const utilisation = 0.95
@@ -166,7 +169,7 @@ func (g *Gate) Admit(now time.Time, whole bool) (*Ticket, error) {
 // Refuse is the answer to who would not be admitted now, *Saturated, counted as refused; nil for all others, who are not
 // counted. It is for doors before the gate's own.
 func (g *Gate) Refuse(now time.Time) error {
-	full := g.cfg.Depth > 0 && g.counts.InSystem >= g.cfg.Depth
+	full := g.cfg.Full(g.counts.InSystem)
 	if full || g.cfg.Predict && !g.fits(now) {
 		g.counts.Refused++
 		return g.saturated(!full)

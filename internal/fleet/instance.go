@@ -90,6 +90,9 @@ func (e *Endpoint) Advance(now time.Time) []Event {
 		for _, v := range e.all() {
 			// A copy of the list: giving an instance up takes it out, and others of its change with it.
 			for _, was := range slices.Clone(v.Instances) {
+				if was.due.IsZero() || was.due.After(due) { // looking all of them up would take the square of a large fleet
+					continue
+				}
 				i := v.find(was.ID)
 				if i == nil || i.due.IsZero() || i.due.After(due) {
 					continue
