@@ -53,6 +53,17 @@ func (p Profile) checked() (Profile, error) {
 // Check says what keeps a profile from being drawn: it begins at 0, goes forward, has finite rates of 0 or more, and asks
 // for no more than Most arrivals.
 func (p Profile) Check() error {
+	if err := p.shape(); err != nil {
+		return err
+	}
+	if n := p.Expected(p.Len()); n > Most {
+		return fmt.Errorf("arrival profile: %.3g arrivals: wants at most %d; lower the rate or the time", n, Most)
+	}
+	return nil
+}
+
+// shape is Check without the bound on arrivals.
+func (p Profile) shape() error {
 	if len(p) < 2 || p[0].At != 0 {
 		return fmt.Errorf("arrival profile: wants at least two points, the first at 0")
 	}
@@ -66,9 +77,6 @@ func (p Profile) Check() error {
 	}
 	if p.Len() <= 0 {
 		return fmt.Errorf("arrival profile: lasts %v: wants more than 0", p.Len())
-	}
-	if n := p.Expected(p.Len()); n > Most {
-		return fmt.Errorf("arrival profile: %.3g arrivals: wants at most %d; lower the rate or the time", n, Most)
 	}
 	return nil
 }
@@ -107,26 +115,8 @@ func (p Profile) Poisson(rng *rand.Rand) []time.Duration {
 
 // draw is the instants at which the expected count reaches each value of next, which grows.
 func (p Profile) draw(next func() float64) []time.Duration {
-	at := make([]time.Duration, 0, int(p.Expected(p.Len()))+1)
-	want, passed := next(), 0.0
-	for i := 1; i < len(p); i++ {
-		a, b := p[i-1], p[i]
-		long := (b.At - a.At).Seconds()
-		mass := long * (a.Rate + b.Rate) / 2
-		for want-passed < mass {
-			// Solve a.Rate·t + slope·t²/2 = c in the form that loses no digits when the slope is small.
-			c, slope := want-passed, (b.Rate-a.Rate)/long
-			root := math.Sqrt(max(0, a.Rate*a.Rate+2*slope*c))
-			t := 0.0
-			if c > 0 {
-				t = min(2*c/(a.Rate+root), long)
-			}
-			at = append(at, a.At+time.Duration(t*float64(time.Second)))
-			want = next()
-		}
-		passed += mass
-	}
-	return at
+	s := Stream{p: p, next: next, want: next()}
+	return s.Until(p.Len()+1, make([]time.Duration, 0, int(p.Expected(p.Len()))+1))
 }
 
 // Trace is the arrivals of a recorded list of timestamps, counted from the first.

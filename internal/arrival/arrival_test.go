@@ -198,3 +198,39 @@ func FuzzDraw(f *testing.F) {
 		}
 	})
 }
+
+// TestStream: drawn in parts, the arrivals are those that are drawn at once.
+func TestStream(t *testing.T) {
+	p := Profile{{0, 5}, {10 * time.Second, 40}, {10 * time.Second, 0}, {20 * time.Second, 0}, {20 * time.Second, 12}, {40 * time.Second, 3}}
+	for name, c := range map[string]struct {
+		whole []time.Duration
+		rng   *rand.Rand
+	}{"Poisson": {p.Poisson(rand.New(rand.NewPCG(1, 2))), rand.New(rand.NewPCG(1, 2))}, "even": {p.Even(), nil}} {
+		s, err := NewStream(p, c.rng)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parts []time.Duration
+		for end := 7 * time.Second; end < time.Minute; end += 7 * time.Second {
+			n := len(parts)
+			parts = s.Until(end, parts)
+			if len(parts) > n && parts[len(parts)-1] >= end {
+				t.Errorf("%s: %s was drawn as before %s", name, parts[len(parts)-1], end)
+			}
+		}
+		if !slices.Equal(parts, c.whole) {
+			t.Errorf("%s: %d in parts, %d at once, or at other instants", name, len(parts), len(c.whole))
+		}
+	}
+	if _, err := NewStream(Profile{{0, -1}, {time.Second, 1}}, nil); err == nil {
+		t.Error("a negative rate is drawn")
+	}
+	// More than fit into memory at once.
+	s, err := NewStream(Profile{{0, 1e6}, {time.Hour, 1e6}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Until(time.Millisecond, nil)); n != 1000 {
+		t.Errorf("%d in the first millisecond of a million a second", n)
+	}
+}
