@@ -20,9 +20,16 @@ demo: build
 test: setup
 	@go run ./test
 
-# espeak-ng speaks the texts of the real-input test.
+# espeak-ng speaks the texts of the real-input test and says how words sound; lame and opusenc make MP3 and Opus. ONNX Runtime
+# runs the stand-in for Kokoro's graph, with some of its real voices.
+TOOLS = espeak-ng lame opusenc npm
+ORT   = onnxruntime-node@1.24.3 aa1bb5fa261ea68de05dd53efbba210cd7adf2d2850f4c3a201054c74cc78040
+VOICE = kokoro-js@1.2.1 1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860
 setup:
-	@command -v espeak-ng >/dev/null || { $(SUDO) apt-get update -q && $(SUDO) apt-get install -y -q --no-install-recommends espeak-ng; }
+	@for t in $(TOOLS); do command -v $$t >/dev/null || lacks="$$lacks $$t"; done; test -z "$$lacks" || { $(SUDO) apt-get update -q && \
+		$(SUDO) apt-get install -y -q --no-install-recommends $$(echo $$lacks | sed s/opusenc/opus-tools/); }
+	@test/fetch/package.sh $(ORT) .onnxruntime package/bin/napi-v6/linux/$$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')/libonnxruntime.so.1
+	@test/fetch/package.sh $(VOICE) .voices $(patsubst %,package/voices/%.bin,af_heart af_bella af_sky bf_emma ff_siwis)
 	@go mod download
 
 bench:

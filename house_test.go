@@ -17,25 +17,27 @@ import (
 // ring0 is the pure packages in import order: each imports only packages before it.
 var ring0 = []string{
 	"exit", "chart", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech", "speech/phoneme", "speech/voice", "ladder", "scaleout", "queueing", "openloop", "capacity",
-	"alarm", "schedule", "autoscale", "admission", "duplex", "metric", "fleet", "sim", "artifact", "freeze", "plan", "audit", "gate",
+	"alarm", "schedule", "autoscale", "admission", "duplex", "metric", "fleet", "sim", "artifact", "compare", "freeze", "plan", "audit", "gate",
 }
 
 // ring1 is the packages of one technology each, with the siblings each may import: the one whose interface it
 // implements.
 var ring1 = map[string][]string{
-	"load":            nil,
-	"store":           nil,
-	"registry":        nil,
-	"report":          nil,
-	"measure":         nil,
-	"serve":           nil,
-	"transport":       {"load"},
-	"awsfleet":        {"measure"},
-	"wire":            nil,
-	"local":           {"wire"},
-	"engine/replay":   {"serve"},
-	"engine/espeak":   {"serve"},
-	"engine/phonemes": nil,
+	"load":                  nil,
+	"store":                 nil,
+	"registry":              nil,
+	"report":                nil,
+	"measure":               nil,
+	"serve":                 nil,
+	"transport":             {"load"},
+	"awsfleet":              {"measure"},
+	"wire":                  nil,
+	"local":                 {"wire"},
+	"engine/replay":         {"serve"},
+	"engine/espeak":         {"serve"},
+	"engine/phonemes":       nil,
+	"engine/kokoro":         {"serve"},
+	"engine/kokoro/standin": nil,
 }
 
 // pureModules is what a pure package may use besides the standard library.
