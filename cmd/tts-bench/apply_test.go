@@ -13,6 +13,7 @@ import (
 
 // TestApplyUndone: whichever change fails, what was there before is put back, and said so.
 func TestApplyUndone(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

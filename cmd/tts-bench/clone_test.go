@@ -12,6 +12,7 @@ import (
 
 // TestClone: a clone is made, measured and deleted, and production is not touched, however the run ends.
 func TestClone(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("makes and deletes endpoints")
 	}

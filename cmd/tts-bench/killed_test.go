@@ -86,6 +86,7 @@ func (d *door) told() string {
 // TestKilledAtEveryChange: a kill just before any change that qmax or ttotal makes loses nothing. drift names the frozen
 // endpoint, thaw puts back flags, bounds and count, and thawing twice does no harm.
 func TestKilledAtEveryChange(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills a dozen runs")
 	}
