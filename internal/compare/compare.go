@@ -156,6 +156,8 @@ func (r *Report) add(what, unit, better string, a, b *estimate, source string) {
 		low, high := difference(*a, *b)
 		s.Low, s.High = finite(low), finite(high)
 		s.Says = says(low, high)
+	} else if source == fromMeans {
+		s.Source = "no batch means on both sides"
 	}
 	r.Shifts = append(r.Shifts, s)
 }
