@@ -123,6 +123,9 @@ func (m *Meter) Write(at sample.Nanos, b []byte) {
 	m.bytes += int64(len(b))
 }
 
+// Frames is how many whole frames of sound have come so far.
+func (m *Meter) Frames() int64 { return m.frames }
+
 // keepText copies a body that began like JSON, as long as it is short: an error told where sound was due.
 func (m *Meter) keepText(b []byte) {
 	switch {

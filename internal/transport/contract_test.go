@@ -63,7 +63,7 @@ func TestContract(t *testing.T) {
 		{"invalid", script{status: 400, error: `{"detail":"text is empty"}`}, want{sample.ClientError, "400 bad request: text is empty", never, never, never, 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, f := range forms(t) {
+			for _, f := range doors(t) {
 				t.Run(f.name, func(t *testing.T) {
 					f.srv.t = t
 					got, w := f.srv.ask(f.t, tc.script), tc.want

@@ -23,6 +23,9 @@ type HTTPOptions struct {
 	Header  http.Header
 	Body    Template // the kokoro body when zero
 	Payload audio.Payload
+
+	Events bool   // the reply must be server-sent events, whose sound is base64; where it is not, one that is so is understood all the same
+	End    string // of a reply in events: EndKnown, EndClose, or the message that ends it
 }
 
 // HTTP asks any server that streams its reply over HTTP.
@@ -32,6 +35,8 @@ type HTTP struct {
 	request http.Request // all but the body
 	body    Template
 	payload audio.Payload
+	events  bool
+	dialect dialect
 }
 
 var _ load.Transport = (*HTTP)(nil)
@@ -64,7 +69,11 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 			header.Set(k, v)
 		}
 	}
-	h := &HTTP{pool: p, body: o.Body, payload: cmp.Or(o.Payload, audio.Sound)}
+	if o.Events && header.Get("Accept") == "" {
+		header.Set("Accept", "text/event-stream")
+	}
+	h := &HTTP{pool: p, body: o.Body, payload: cmp.Or(o.Payload, audio.Sound), events: o.Events}
+	h.dialect = dialect{end: o.End, events: true, payload: h.payload}
 	h.request = http.Request{Method: cmp.Or(o.Method, http.MethodPost), URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if user := u.User; user != nil {
 		password, _ := user.Password()
@@ -119,10 +128,21 @@ func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 		rec.End = c.Clock()
 		rec.Bytes = int64(len(answer))
 		rec.Outcome, rec.Cause = refused(resp.StatusCode, answer, resp.Header.Get("Location"))
+		tellWait(c, resp.Header, answer)
 		return
 	}
-	r := newReceiver(c, rec, h.payload, resp.Header.Get("Content-Type"))
-	r.done(ctx, ex, r.read(resp.Body))
+	contentType := resp.Header.Get("Content-Type")
+	switch events := isEvents(contentType); {
+	case events:
+		r := newReceiver(c, rec, h.payload, payloadIn(h.payload))
+		r.done(ctx, ex, r.events(resp.Body, h.dialect))
+	case h.events:
+		rec.End = c.Clock()
+		rec.Outcome, rec.Cause = sample.ProtocolError, fmt.Sprintf("not a stream of events: content type %q", clean(contentType))
+	default:
+		r := newReceiver(c, rec, h.payload, contentType)
+		r.done(ctx, ex, r.read(resp.Body))
+	}
 }
 
 // ask sends the request and gets the head of its reply.

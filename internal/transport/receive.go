@@ -15,9 +15,10 @@ import (
 
 // receiver turns the pieces of a reply body into the record. It is big and used again.
 type receiver struct {
-	meter audio.Meter
-	call  load.Call
-	rec   *sample.Request
+	meter   audio.Meter
+	payload audio.Payload
+	call    load.Call
+	rec     *sample.Request
 
 	buf  [4 << 10]byte
 	long []byte // a message of a response stream that buf cannot hold
@@ -30,12 +31,9 @@ var errSink = errors.New("could not save the reply")
 
 func newReceiver(c load.Call, rec *sample.Request, p audio.Payload, contentType string) *receiver {
 	r := receivers.Get().(*receiver)
-	r.call, r.rec = c, rec
+	r.call, r.rec, r.payload = c, rec, p
 	rec.Outcome, rec.Cause = "", ""
-	r.meter.Start(p, contentType)
-	if s, ok := c.Sink.(interface{ ContentType(string) }); ok {
-		s.ContentType(contentType)
-	}
+	r.retype(contentType)
 	return r
 }
 

@@ -126,6 +126,9 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	case err != nil:
 		rec.End = c.Clock()
 		rec.Outcome, rec.Cause = unanswered(ctx, err, rec.Status, progress(rec))
+		if model := (*types.ModelError)(nil); errors.As(err, &model) {
+			tellWait(c, nil, []byte(aws.ToString(model.OriginalMessage)))
+		}
 	default:
 		rec.End, rec.Outcome, rec.Cause = c.Clock(), sample.ProtocolError, "the SDK gave no reply"
 	}

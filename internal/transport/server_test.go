@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/coder/websocket"
 
 	"loadline/internal/corpus"
 	"loadline/internal/load"
@@ -34,7 +36,10 @@ type script struct {
 	steps  []step
 	end    ending
 
-	raw func(w io.Writer) // SageMaker: writes the event stream itself, after the steps
+	raw  func(w io.Writer)       // SageMaker: writes the event stream itself, after the steps
+	last string                  // WebSocket: the message that ends the reply, instead of the whole one
+	talk func(c *websocket.Conn) // WebSocket: does the talking itself
+	text string                  // what is asked for, `Say "hi".` when ""
 }
 
 type step struct {
@@ -59,7 +64,7 @@ type server struct {
 	script script
 	now    atomic.Int64 // ms
 	taken  atomic.Int64 // body bytes that the client has seen
-	sent   int64
+	sent   atomic.Int64
 	told   chan struct{} // the client has taken something
 	expire func()        // lets the deadline of the request pass
 
@@ -129,6 +134,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stream := strings.HasSuffix(r.URL.Path, "/invocations-response-stream")
 	platform := stream || strings.HasSuffix(r.URL.Path, "/invocations")
 	status := max(sc.status, 200)
+	events, socket := strings.HasSuffix(r.URL.Path, "/events"), strings.HasSuffix(r.URL.Path, "/session")
 	mime := sc.mime
 	if mime == "" {
 		mime = "audio/wav"
@@ -149,6 +155,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		io.WriteString(w, sc.error)
 		return
+	case socket:
+		s.session(w, r)
+		return
+	case events:
+		w.Header().Set("Content-Type", "text/event-stream")
 	case stream:
 		w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
 		w.Header().Set("X-Amzn-SageMaker-Content-Type", mime)
@@ -165,10 +176,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if stream {
 			b = event("event", "PayloadPart", st.body)
 		}
+		if events {
+			b = told(st.body)
+		}
 		w.Write(b)
 		flush()
-		s.sent += int64(len(st.body))
-		for s.taken.Load() < s.sent {
+		s.sent.Add(int64(len(st.body)))
+		for s.taken.Load() < s.sent.Load() {
 			select {
 			case <-s.told:
 			case <-r.Context().Done():
@@ -180,6 +194,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sc.raw(w)
 	}
 	switch sc.end {
+	case whole:
+		if events {
+			io.WriteString(w, "data: {\"type\":\"speech.audio.done\"}\n\n")
+		}
 	case cut:
 		panic(http.ErrAbortHandler)
 	case reset:
@@ -227,7 +245,8 @@ func (d *deadline) Err() error {
 
 // ask plays the script against the transport.
 func (s *server) ask(t load.Transport, sc script) sample.Request {
-	s.script, s.sent = sc, 0
+	s.script = sc
+	s.sent.Store(0)
 	s.taken.Store(0)
 	s.now.Store(0)
 	select {
@@ -239,7 +258,8 @@ func (s *server) ask(t load.Transport, sc script) sample.Request {
 	rec := sample.New(0)
 	rec.Started = 0
 	s.now.Store(1)
-	t.Do(ctx, load.Call{Text: corpus.Text{Body: `Say "hi".`, Chars: 9}, Clock: s.clock, Sink: s, KeepChunks: true}, &rec)
+	text := cmp.Or(sc.text, `Say "hi".`)
+	t.Do(ctx, load.Call{Text: corpus.Text{Body: text, Chars: len(text)}, Clock: s.clock, Sink: s, KeepChunks: true}, &rec)
 	return rec
 }
 
