@@ -29,6 +29,7 @@ var ring1 = map[string][]string{
 	"report":                nil,
 	"measure":               nil,
 	"serve":                 nil,
+	"codec":                 nil,
 	"transport":             {"load"},
 	"awsfleet":              {"measure"},
 	"wire":                  nil,

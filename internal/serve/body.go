@@ -16,6 +16,14 @@ const (
 	minRate, maxRate   = 8000, 24000
 )
 
+// Formats of sound.
+const (
+	formatWAV  = "wav"
+	formatPCM  = "pcm"
+	formatMP3  = "mp3"
+	formatOpus = "opus"
+)
+
 // body is the JSON of /invocations. request_timestamp is accepted, because the published clients send it, and not used:
 // the caller's clock is not ours, and a skewed one would make fresh requests stale. Age counts from arrival here.
 type body struct {
@@ -33,17 +41,19 @@ type body struct {
 type ask struct {
 	Request
 	stream bool
-	wav    bool
+	format string
 	rate   int  // of the reply, samples a second
 	resume int  // sentences to leave out
 	live   bool // its text is still coming
 }
 
 // defaults is what holds where a body says nothing.
-func defaults() ask { return ask{Request: Request{Speed: 1}, stream: true, wav: true, rate: maxRate} }
+func defaults() ask {
+	return ask{Request: Request{Speed: 1}, stream: true, format: formatWAV, rate: maxRate}
+}
 
 // parse reads a body. Its error is a *fault that names the field.
-func parse(raw []byte) (ask, error) {
+func parse(raw []byte, codecs map[string]Codec) (ask, error) {
 	var b body
 	if err := decode(raw, &b); err != nil {
 		return ask{}, err
@@ -56,7 +66,10 @@ func parse(raw []byte) (ask, error) {
 	}
 	a := defaults()
 	a.Text = *b.Text
-	return a, a.take(b)
+	if err := a.take(b); err != nil {
+		return a, err
+	}
+	return a, a.offered(codecs)
 }
 
 // decode reads one JSON object.
@@ -92,10 +105,10 @@ func (a *ask) take(b body) error {
 	}
 	if b.Format != nil {
 		switch *b.Format {
-		case "wav", "pcm":
-			a.wav = *b.Format == "wav"
+		case formatWAV, formatPCM, formatMP3, formatOpus:
+			a.format = *b.Format
 		default:
-			return invalid("format", "format is %q: it is wav or pcm", *b.Format)
+			return invalid("format", "format is %.40q: it is %s, %s, %s or %s", *b.Format, formatWAV, formatPCM, formatMP3, formatOpus)
 		}
 	}
 	if b.SampleRate != nil {

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/binary"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -47,21 +48,29 @@ type reply struct {
 	w        http.ResponseWriter
 	out      *http.ResponseController
 	wait     time.Duration
-	wav      bool
+	format   string
+	codec    Codec // of another format than wav and pcm
 	rate     int
 	tune     *audio.Resampler
 	trailers bool
 	started  bool // a byte may have gone out: an error can no longer be told
 	buf      []byte
 	bytes    int64 // of sound written
+
+	encoder io.WriteCloser // once it is open; it writes the reply, and nobody else until it is closed
+	stop    context.CancelFunc
 }
 
 // head sends status and header; size below 0 streams.
 func (r *reply) head(size int64) error {
 	h := r.w.Header()
-	h.Set("Content-Type", "audio/pcm;rate="+strconv.Itoa(r.rate))
 	var first []byte
-	if r.wav {
+	switch r.format {
+	case formatPCM:
+		h.Set("Content-Type", "audio/pcm;rate="+strconv.Itoa(r.rate))
+	default:
+		h.Set("Content-Type", r.codec.ContentType)
+	case formatWAV:
 		h.Set("Content-Type", "audio/wav")
 		var err error
 		if first, err = header(r.rate, size); err != nil {
@@ -91,26 +100,92 @@ func (r *reply) stream(sound [][]byte) error {
 				r.buf = b
 			}
 			b = b[n:]
-			if err := r.write(r.buf); err != nil {
+			if err := r.put(r.buf); err != nil {
 				return err
 			}
 		}
 	}
-	if !r.started {
+	if r.encoder != nil || !r.started {
 		return nil
 	}
 	return r.out.Flush()
 }
 
-// finish sends what a change of rate held back.
+// finish sends what a change of rate and an encoder held back.
 func (r *reply) finish() error {
-	if r.tune == nil {
-		return nil
+	if r.tune != nil {
+		if err := r.put(r.tune.Flush(r.buf[:0])); err != nil {
+			return err
+		}
 	}
-	return r.write(r.tune.Flush(r.buf[:0]))
+	if r.encoder != nil {
+		return r.encoder.Close()
+	}
+	return nil
 }
 
-// write sends bytes of sound in its final form.
+// encoded says whether the sound is written by an encoder.
+func (r *reply) encoded() bool { return r.format != formatWAV && r.format != formatPCM }
+
+// encode opens the encoder. What it makes goes to out.
+func (r *reply) encode(out io.Writer) error {
+	ctx, cancel := context.WithCancel(r.ctx)
+	e, err := r.codec.Open(ctx, r.rate, out)
+	if err != nil {
+		cancel()
+		return err
+	}
+	r.encoder, r.stop = e, cancel
+	return nil
+}
+
+// end ends an encoder that is still at work. After it nothing is written any more.
+func (r *reply) end() {
+	if r.encoder != nil {
+		r.stop()
+		_ = r.encoder.Close() // why it ended is known
+	}
+}
+
+// put sends sound in the reply's rate, by way of its encoder.
+func (r *reply) put(b []byte) error {
+	if !r.encoded() {
+		return r.write(b)
+	}
+	if r.encoder == nil && len(b) > 0 {
+		if err := r.encode(flushing{r}); err != nil {
+			return err
+		}
+	}
+	return r.feed(b)
+}
+
+// feed gives sound to the encoder.
+func (r *reply) feed(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := r.encoder.Write(b); err != nil {
+		if why := r.encoder.Close(); why != nil {
+			return why
+		}
+		return err
+	}
+	r.bytes += int64(len(b))
+	return nil
+}
+
+// flushing writes a reply that is encoded as it is made.
+type flushing struct{ r *reply }
+
+func (f flushing) Write(b []byte) (int, error) {
+	if err := f.r.write(b); err != nil {
+		return 0, err
+	}
+	return len(b), f.r.out.Flush()
+}
+
+// write sends bytes in their final form.
 func (r *reply) write(b []byte) error {
 	const most = 64 << 10
 	if len(b) > 0 && !r.started {
@@ -127,7 +202,9 @@ func (r *reply) write(b []byte) error {
 		if _, err := r.w.Write(b[:n]); err != nil {
 			return err
 		}
-		r.bytes += int64(n)
+		if !r.encoded() {
+			r.bytes += int64(n)
+		}
 		b = b[n:]
 	}
 	return nil

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,12 +25,14 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	case "/ping":
 		s.ping(w, r)
 	case "/invocations":
-		s.invocations(w, r)
+		s.invocations(w, r, parserOf(r))
+	case pathSpeech:
+		s.invocations(w, r, parseSpeech)
 	case "/invocations-bidirectional-stream":
 		s.session(w, r)
 	default:
 		s.refuse(w, s.requestID(r), &fault{Status: http.StatusNotFound, Code: CodeNotFound,
-			Message: fmt.Sprintf("no route %q: this container answers /ping, /invocations and /invocations-bidirectional-stream", r.URL.Path)})
+			Message: fmt.Sprintf("no route %q: this container answers /ping, /invocations, %s and /invocations-bidirectional-stream", r.URL.Path, pathSpeech)})
 	}
 }
 
@@ -60,8 +63,8 @@ func badMethod(r *http.Request, allow string) *fault {
 		Message: fmt.Sprintf("%s %s: send %s", r.Method, r.URL.Path, strings.ReplaceAll(allow, ", ", " or "))}
 }
 
-// invocations reads, admits, speaks and writes one request.
-func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
+// invocations reads, admits, speaks and writes one request, in the form that parse knows.
+func (s *Server) invocations(w http.ResponseWriter, r *http.Request, parse parser) {
 	id := s.requestID(r)
 	if r.Method != http.MethodPost {
 		s.refuse(w, id, badMethod(r, "POST"))
@@ -71,7 +74,7 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, id, errNotReady)
 		return
 	}
-	a, err := s.read(w, r)
+	a, err := s.read(w, r, parse)
 	if err != nil {
 		s.refuse(w, id, asFault(err))
 		return
@@ -91,7 +94,7 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	sp := s.speak(r.Context(), out, t, a, list(sentences))
 	defer sp.end()
-	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, wav: a.wav, rate: a.rate, tune: s.tuner(a.rate),
+	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, format: a.format, codec: s.cfg.Codecs[a.format], rate: a.rate, tune: s.tuner(a.rate),
 		trailers: wantsTrailers(r)}
 	if s.cfg.Instance != "" {
 		w.Header().Set("X-Amzn-SageMaker-Custom-Attributes", "instance="+s.cfg.Instance)
@@ -102,6 +105,9 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 	} else {
 		err = s.whole(wr, a, sp)
 	}
+	var cut *interrupted
+	told := errors.As(err, &cut) && wr.trailers && wr.finish() == nil
+	wr.end()
 	if err == nil {
 		return
 	}
@@ -114,14 +120,13 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, id, f)
 		return
 	}
-	var cut *interrupted
-	if errors.As(err, &cut) {
+	if cut != nil {
 		s.log.line(fmt.Sprintf("request %s: %v", id, err))
-		if wr.trailers && wr.finish() == nil {
-			wr.trail(sp)
-			w.Header().Set(trailerResume, strconv.Itoa(cut.resume))
-			return
-		}
+	}
+	if told {
+		wr.trail(sp)
+		w.Header().Set(trailerResume, strconv.Itoa(cut.resume))
+		return
 	}
 	// A tidy end would pass for a whole answer. Breaking the connection is the only signal left.
 	panic(http.ErrAbortHandler)
@@ -165,7 +170,7 @@ func wantsTrailers(r *http.Request) bool {
 }
 
 // read takes the body within its limits of size and time.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) (ask, error) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, parse parser) (ask, error) {
 	if r.ContentLength > s.cfg.MaxBody {
 		return ask{}, tooLarge("the body has %d bytes, more than the %d this server reads", r.ContentLength, s.cfg.MaxBody)
 	}
@@ -179,7 +184,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (ask, error) {
 		return ask{}, invalid("body", "the body did not arrive whole: %d bytes came", len(raw))
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return parse(raw)
+	return parse(raw, s.cfg.Codecs)
 }
 
 // stream writes each piece as it is spoken.
@@ -215,14 +220,19 @@ func (r *reply) trail(sp *speaking) {
 
 // whole waits for the last piece, and writes them all with true sizes.
 func (s *Server) whole(wr *reply, a ask, sp *speaking) error {
-	var blocks [][]byte
-	size := int64(0)
+	kept := &kept{most: s.cfg.MaxReply - wavHeader}
+	length := int64(0) // of the sound
 	add := func(b []byte) error {
-		blocks = append(blocks, b)
-		if size += int64(len(b)); size+wavHeader > s.cfg.MaxReply {
-			return tooLarge("the reply is more than the %d bytes that one answer may hold: ask for a stream, or send less text", s.cfg.MaxReply)
+		length += int64(len(b))
+		if wr.encoder != nil {
+			return wr.feed(b)
 		}
-		return nil
+		return kept.add(b)
+	}
+	if wr.encoded() {
+		if err := wr.encode(kept); err != nil {
+			return err
+		}
 	}
 	for {
 		p, _, err := sp.next(nil)
@@ -246,25 +256,52 @@ func (s *Server) whole(wr *reply, a ask, sp *speaking) error {
 			return err
 		}
 	}
+	if wr.encoder != nil {
+		if err := wr.encoder.Close(); err != nil {
+			return err
+		}
+	}
 	// The caller of a reply of known length has all of it before this handler returns, and may send its next request at
 	// once: the ticket must be back by then.
 	wr.ctx = context.WithoutCancel(sp.ctx)
 	sp.end()
-	audio := seconds(size, a.rate)
+	audio := seconds(length, a.rate)
 	h := wr.w.Header()
 	h.Set("X-Audio-Duration", strconv.FormatFloat(audio, 'f', 3, 64))
 	h.Set("X-Inference-Time-Ms", strconv.FormatFloat(sp.took().Seconds()*1e3, 'f', 1, 64))
 	h.Set("X-RTF", strconv.FormatFloat(sp.took().Seconds()/audio, 'f', 4, 64))
 	h.Set("X-Characters-Processed", strconv.Itoa(len([]rune(a.Text))))
-	if err := wr.head(size); err != nil {
+	if err := wr.head(kept.size); err != nil {
 		return err
 	}
-	for _, b := range blocks {
+	for _, b := range kept.blocks {
 		if err := wr.write(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// kept is a reply that is not written yet.
+type kept struct {
+	blocks     [][]byte
+	size, most int64
+}
+
+func (k *kept) add(b []byte) error {
+	k.blocks = append(k.blocks, b)
+	if k.size += int64(len(b)); k.size > k.most {
+		return tooLarge("the reply is more than the %d bytes that one answer may hold: ask for a stream, or send less text", k.most+wavHeader)
+	}
+	return nil
+}
+
+// Write keeps what an encoder made.
+func (k *kept) Write(b []byte) (int, error) {
+	if err := k.add(bytes.Clone(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // requestID is the caller's Inference-Id where it is fit to be repeated, else one of ours.

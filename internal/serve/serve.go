@@ -75,6 +75,14 @@ type Omitter interface {
 	Omitted() []string
 }
 
+// Codec encodes sound in a format other than the server's own, which are wav and pcm.
+type Codec struct {
+	ContentType string
+	// Open starts an encoder of int16 little-endian mono sound at rate samples a second. What it makes goes to out as it
+	// comes, from one goroutine that ends before Close returns; after Close, all of it has. When ctx ends it stops.
+	Open func(ctx context.Context, rate int, out io.Writer) (io.WriteCloser, error)
+}
+
 // FieldError is a request that can never succeed: the field of its body at fault, and why.
 type FieldError struct {
 	Field, Message string
@@ -95,6 +103,7 @@ const (
 // Config is a server's settings. The zero value of each is its default; FromEnv reads those that operators set.
 type Config struct {
 	Engine Engine
+	Codecs map[string]Codec // by format; mp3 and opus are offered where they are here
 
 	QueueDepth int           // most requests queued and executing; 0 unbounded
 	MaxAge     time.Duration // a request that waited longer for its place is stale; default 56 s

@@ -279,6 +279,9 @@ func (n *session) write(id string, in incoming) error {
 		if err := a.take(in.body); err != nil {
 			return err
 		}
+		if a.format == formatMP3 || a.format == formatOpus {
+			return invalid("format", "format is %q: a session's sound is %s, without a header", a.format, formatPCM)
+		}
 		if a.ID = id; id == "" {
 			n.seq++
 			a.ID = fmt.Sprintf("%s-%d", n.id, n.seq)
