@@ -157,7 +157,7 @@ func (a *app) ratesJob(cmd *cobra.Command, f *ratesFlags) (*ratesJob, error) {
 			f.target.variant = q.Target.Variant
 		}
 	}
-	if !set("transport") && q.Target.URL == "" && q.Target.Transport != "" {
+	if !set("transport") && q.Target.Transport != "" {
 		f.target.transport = q.Target.Transport
 	}
 	if !set("payload") && q.Target.Payload != "" {
@@ -169,7 +169,7 @@ func (a *app) ratesJob(cmd *cobra.Command, f *ratesFlags) (*ratesJob, error) {
 			bad = append(bad, err)
 		}
 		add(err == nil && (j.to.URL != "") != (q.Target.URL != ""), "the ladder was measured by URL or the target is, not both: a rate is a share of what this target completes")
-		add(err == nil && j.to.URL == "" && j.to.Transport != q.Target.Transport, "--transport %s: the ladder was measured by %s", j.to.Transport, q.Target.Transport)
+		add(err == nil && q.Target.Transport != "" && j.to.Transport != q.Target.Transport, "--transport %s: the ladder was measured by %s", j.to.Transport, q.Target.Transport)
 	}
 	add(len(f.shares) == 0 && f.plan == "", "--shares is empty: there is no rate to send at")
 	for _, s := range f.shares {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 
@@ -24,11 +23,10 @@ import (
 	"loadline/internal/transport"
 )
 
-// The transports of a SageMaker target; a target by URL is asked over plain HTTP.
+// The transports of a SageMaker target; those of a target by URL are doors.
 const (
 	responseStream = "response-stream"
 	invoke         = "invoke"
-	plainHTTP      = "http"
 )
 
 // targetFlags name what requests are sent to, and how.
@@ -39,7 +37,7 @@ type targetFlags struct {
 	transport           string
 	url, name           string
 	headers             []string
-	body, payload       string
+	body, payload, end  string
 }
 
 func (f *targetFlags) add(fl *pflag.FlagSet) {
@@ -49,11 +47,12 @@ func (f *targetFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.variant, "variant", "", "its variant (default: the only one)")
 	fl.StringVar(&f.region, "region", "", "AWS region (default: the SDK's)")
 	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint (sagemaker-local) instead of AWS")
-	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream or invoke")
-	fl.StringVar(&f.url, "url", "", "or any HTTP server that streams its reply: nothing is frozen there")
+	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream or invoke; by --url: "+doorNames()+" (default: by the URL's scheme)")
+	fl.StringVar(&f.url, "url", "", "or any server that streams its reply, by http, https, ws or wss: nothing is frozen there")
 	fl.StringVar(&f.name, "name", "", "what to call the model behind --url (default: its host)")
 	fl.StringArrayVar(&f.headers, "header", nil, `header for --url, "Name: value"; $NAME is taken from the environment (repeatable)`)
-	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}}; @FILE reads one")
+	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}} and ${NAME} of the environment; @FILE reads one. Of a WebSocket it is the messages, a line each (default: a session of speech-server); {{.ID}} names the text")
+	fl.StringVar(&f.end, "end", "", "of a reply in events or messages: what the last one is, as text or KEY=VALUE, where it is none that is known; close: a tidy close")
 	fl.StringVar(&f.payload, "payload", string(audio.Sound), "what replies hold: audio, json or bytes")
 }
 
@@ -64,8 +63,11 @@ type target struct {
 	header  http.Header
 	body    transport.Template
 	payload audio.Payload
-	url     string // with what Target.URL leaves out
-	origin  string // the endpoint that Endpoint is a clone of
+
+	messages transport.Messages // over a WebSocket, instead of body
+	end      string
+	url      string // with what Target.URL leaves out
+	origin   string // the endpoint that Endpoint is a clone of
 }
 
 // target reads the flags; it asks nothing over the network.
@@ -79,42 +81,34 @@ func (a *app) target(f targetFlags, set func(string) bool) (target, error) {
 	}
 	add(f.url == "" && f.model == "" && f.endpoint == "", "nothing to ask: give --model NAME, --endpoint NAME or --url URL")
 	add(f.url != "" && (f.endpoint != "" || f.model != ""), "--url and --endpoint or --model exclude each other")
-	for _, name := range []string{"variant", "region", "endpoint-url", "transport"} {
+	for _, name := range []string{"variant", "region", "endpoint-url"} {
 		add(f.url != "" && set(name), "--%s is for SageMaker endpoints, not for --url", name)
 	}
-	for _, name := range []string{"name", "header"} {
+	for _, name := range []string{"name", "header", "end"} {
 		add(f.url == "" && set(name), "--%s is for --url", name)
 	}
-	add(f.transport != responseStream && f.transport != invoke, "--transport %q: response-stream or invoke", f.transport)
+	add(f.url == "" && f.transport != responseStream && f.transport != invoke, "--transport %q: response-stream or invoke", f.transport)
 
 	var err error
 	if t.payload, err = audio.ParsePayload(f.payload); err != nil {
 		bad = append(bad, fmt.Errorf("--payload: %w", err))
-	}
-	text := f.body
-	if file, ok := strings.CutPrefix(text, "@"); ok {
-		data, err := os.ReadFile(file)
-		add(err != nil, "--body %s: %v", f.body, err)
-		text = string(data)
-	}
-	if t.body, err = transport.ParseTemplate(text); err != nil {
-		bad = append(bad, fmt.Errorf("--body: %w", err))
 	}
 	if t.header, err = a.headers(f.headers); err != nil {
 		bad = append(bad, err)
 	}
 	t.Payload = string(t.payload)
 	if f.url != "" {
-		t.url, t.URL, t.Transport = f.url, transport.RecordURL(f.url), plainHTTP
-		u, err := url.Parse(f.url)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			bad = append(bad, fmt.Errorf("--url %q: want http://host[:port]/path or https://…", t.URL))
-		} else if t.Model = f.name; t.Model == "" {
-			t.Model = u.Hostname()
+		if err := t.byURL(a, f, set); err != nil {
+			bad = append(bad, err)
 		}
 		return t, exit.Misuse(errors.Join(bad...))
 	}
 	t.Transport = f.transport
+	if text, err := a.body(f.body); err != nil {
+		bad = append(bad, err)
+	} else if t.body, err = transport.ParseTemplate(text); err != nil {
+		bad = append(bad, fmt.Errorf("--body: %w", err))
+	}
 	if err := t.register(f, set); err != nil {
 		bad = append(bad, err)
 	}
@@ -209,7 +203,7 @@ func (a *app) open(cfg aws.Config, t target, streams int) (load.Transport, error
 	var tr load.Transport
 	var err error
 	if t.URL != "" {
-		tr, err = transport.NewHTTP(transport.HTTPOptions{Net: net, URL: t.url, Header: t.header, Body: t.body, Payload: t.payload})
+		tr, err = t.dial(net)
 	} else {
 		tr, err = transport.NewSageMaker(cfg, transport.SageMakerOptions{
 			Net: net, Endpoint: t.Endpoint, Variant: t.Variant, Invoke: t.Transport == invoke, Body: t.body, Payload: t.payload,
