@@ -30,12 +30,15 @@ type settings struct {
 	depth, workers        int
 	slo, drain            time.Duration
 	seed                  uint64
+	kokoro                kokoroSettings
 }
 
 // variables of the environment fill flags that were not given. Those that package serve reads are named there.
 var variables = []struct{ flag, variable string }{
 	{"engine", "SPEECH_ENGINE"}, {"addr", "SPEECH_ADDR"}, {"profile", "SPEECH_PROFILE"}, {"workers", "SPEECH_WORKERS"}, {"seed", "SPEECH_SEED"},
 	{"drain", "SPEECH_DRAIN"}, {"queue-depth", "MAX_QUEUE_DEPTH"}, {"sched", "SCHED"}, {"gate", "GATE"},
+	{"model-dir", "SPEECH_MODEL_DIR"}, {"onnxruntime", "LOADLINE_ONNXRUNTIME"}, {"device", "SPEECH_DEVICE"}, {"sessions", "SPEECH_SESSIONS"},
+	{"threads", "SPEECH_THREADS"}, {"voice", "SPEECH_VOICE"}, {"weights-revision", "WEIGHTS_REVISION"}, {"weights-sha256", "WEIGHTS_SHA256"},
 }
 
 func serveCommand(env map[string]string, stdout io.Writer) *cobra.Command {
@@ -55,10 +58,16 @@ Startup markers and metrics (CloudWatch embedded format) go to stdout.
 Flags that are not given are filled by the environment:
   SPEECH_ENGINE SPEECH_ADDR SPEECH_PROFILE SPEECH_WORKERS SPEECH_SEED
   SPEECH_DRAIN MAX_QUEUE_DEPTH SCHED GATE SLO_MS
+  SPEECH_MODEL_DIR LOADLINE_ONNXRUNTIME SPEECH_DEVICE SPEECH_SESSIONS
+  SPEECH_THREADS SPEECH_VOICE WEIGHTS_REVISION WEIGHTS_SHA256
 and SAGEMAKER_BIND_TO_PORT gives the port. Without a flag:
   MAX_REQUEST_AGE_S WARMUP_TEXT ENDPOINT_NAME VARIANT_NAME CONTAINER_START_EPOCH`,
 		Example: `  speech-server serve --engine espeak --addr 127.0.0.1:8080
   curl -d '{"text": "Hello there."}' http://127.0.0.1:8080/invocations -o hello.wav
+
+  # Kokoro on ONNX Runtime; without weights, a stand-in that hums
+  speech-server stand-in model
+  speech-server serve --engine kokoro --model-dir model
 
   # a replayed accelerator, a lock per request, 50 requests at most
   speech-server serve --profile quick --sched fifo --queue-depth 50`,
@@ -69,7 +78,7 @@ and SAGEMAKER_BIND_TO_PORT gives the port. Without a flag:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, done, err := s.config(cmd.Flags(), env)
+			cfg, done, err := s.config(cmd.Flags(), env, stdout)
 			if err != nil {
 				return exit.Misuse(err)
 			}
@@ -80,11 +89,12 @@ and SAGEMAKER_BIND_TO_PORT gives the port. Without a flag:
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.engine, "engine", "replay", "what speaks: replay (the times of a measured server, from --profile) or espeak (eSpeak NG)")
+	f.StringVar(&s.engine, "engine", "replay", "what speaks: replay (the times of a measured server, from --profile), espeak (eSpeak NG) or kokoro (Kokoro-82M, from --model-dir)")
 	f.StringVar(&s.addr, "addr", ":8080", "address to listen on; port 0 takes a free one")
 	f.StringVar(&s.profile, "profile", "kokoro-g5", "for replay: "+strings.Join(replay.Names(), ", ")+", or the path of a profile")
-	f.IntVar(&s.workers, "workers", 0, "for espeak: child processes; 0 is one a processor")
+	f.IntVar(&s.workers, "workers", 0, "for espeak, and kokoro's front end: child processes; 0 is one a processor")
 	f.Uint64Var(&s.seed, "seed", 1, "for replay: of every random draw")
+	s.kokoro.flags(f)
 	f.StringVar(&s.sched, "sched", "deadline", "whose turn is next: deadline, or fifo with a lock per request")
 	f.StringVar(&s.gate, "gate", "depth", "who is refused: depth (more than --queue-depth), or slo (those too whose first sound would be late)")
 	f.IntVar(&s.depth, "queue-depth", 0, "requests queued and executing; 0 is unbounded")
@@ -94,7 +104,7 @@ and SAGEMAKER_BIND_TO_PORT gives the port. Without a flag:
 }
 
 // config fills the settings from the environment, checks them all, and makes the engine; done ends it.
-func (s *settings) config(f *pflag.FlagSet, env map[string]string) (c serve.Config, done func(), err error) {
+func (s *settings) config(f *pflag.FlagSet, env map[string]string, log io.Writer) (c serve.Config, done func(), err error) {
 	done = func() {}
 	var wrong []error
 	for _, v := range variables {
@@ -150,9 +160,17 @@ func (s *settings) config(f *pflag.FlagSet, env map[string]string) (c serve.Conf
 	case "espeak":
 		e := espeak.New(espeak.Config{Workers: s.workers})
 		c.Engine, done = e, e.Close
+	case "kokoro":
+		e, err := s.kokoro.engine(s.workers, log)
+		if err != nil {
+			wrong = append(wrong, err)
+			break
+		}
+		c.Engine, done = e, e.Close
 	default:
-		wrong = append(wrong, fmt.Errorf("--engine is %q: it is replay or espeak", s.engine))
+		wrong = append(wrong, fmt.Errorf("--engine is %q: it is replay, espeak or kokoro", s.engine))
 	}
+	c.Codecs = codecs()
 	return c, done, errors.Join(wrong...)
 }
 
