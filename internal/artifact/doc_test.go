@@ -57,6 +57,8 @@ var sections = map[reflect.Type]string{
 	reflect.TypeFor[capacity.Money]():       "### Money",
 	reflect.TypeFor[capacity.Finding]():     "### Finding",
 	reflect.TypeFor[PlanSurge]():            "### Surge",
+	reflect.TypeFor[SurgeOutcome]():         "### Surge outcome",
+	reflect.TypeFor[SurgeFigures]():         "### Surge figures",
 	reflect.TypeFor[capacity.Policy]():      "### Policy",
 	reflect.TypeFor[capacity.Step]():        "### Step",
 	reflect.TypeFor[capacity.Metric]():      "### Metric",

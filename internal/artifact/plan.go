@@ -36,10 +36,44 @@ type PlanMeasured struct {
 	TraceFile  string `json:"trace_file,omitempty"`
 }
 
-// PlanSurge is what a simulated surge of the scenario's ratio does under each rule.
+// PlanSurge is what a simulated surge of the scenario's ratio does under each rule, and how the flow rule's policies were
+// chosen: among the candidates, the cheapest that holds the objective under every setting of what AWS does not publish.
 type PlanSurge struct {
-	Slots any `json:"slots"`
-	Flow  any `json:"flow"`
+	BaseRPS   float64 `json:"base_rps"`
+	Ratio     float64 `json:"ratio"`
+	AtS       float64 `json:"at_s"`       // when the surge begins
+	LengthS   float64 `json:"length_s"`   // of the surge
+	DurationS float64 `json:"duration_s"` // of all
+	Usual     string  `json:"usual_unknowns"`
+
+	Slots      *SurgeOutcome  `json:"slots"` // null: the rule is not defined, or has no policies
+	Flow       *SurgeOutcome  `json:"flow"`  // the candidate that was chosen
+	Candidates []SurgeOutcome `json:"candidates"`
+}
+
+// SurgeOutcome is what one set of policies did in the surge.
+type SurgeOutcome struct {
+	Candidate string        `json:"candidate"`
+	Policies  []string      `json:"policies"`
+	Instances int           `json:"instances"` // at the start
+	Holds     bool          `json:"holds"`     // under every setting that was played
+	Played    int           `json:"settings_played"`
+	Usual     *SurgeFigures `json:"usual"` // null: it was not simulated
+	Worst     *SurgeFigures `json:"worst"` // of the settings that were played
+	Why       string        `json:"why"`   // it was chosen, or lost
+}
+
+// SurgeFigures is what happened under one setting of the unknowns.
+type SurgeFigures struct {
+	Setting       string   `json:"setting"`        // what differs from the usual one; empty: nothing
+	BadShare      float64  `json:"bad_share"`      // late, refused, lost or given up, of all attempts, in the worst of the three phases
+	Phase         string   `json:"phase"`          // that: before, surge or after
+	P95           float64  `json:"p95_s"`          // first audio, over all
+	InstanceHours float64  `json:"instance_hours"` // of all
+	Cost          *float64 `json:"cost"`           // null: no price known
+	Peak          int      `json:"peak_instances"`
+	MostAnHour    int      `json:"most_direction_changes_in_an_hour"`
+	FirstOutS     *float64 `json:"first_scale_out_s"` // from the surge's beginning to the first decision to add; null: there was none
 }
 
 // PlanConfig is the plan's part of models.yaml; null is not written there.
