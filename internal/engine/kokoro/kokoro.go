@@ -129,6 +129,9 @@ func (e *Engine) Load(ctx context.Context, mark func(string)) error {
 	if err != nil {
 		return err
 	}
+	if info, err := fs.Stat(e.cfg.Files, "voices"); err != nil || !info.IsDir() {
+		return fmt.Errorf("the model folder %s: it has no folder voices, with the packs NAME.bin that came with the model", e.cfg.Dir)
+	}
 	folder, err := fs.Sub(e.cfg.Files, "voices")
 	if err == nil {
 		e.voices, err = voice.Open(folder, e.cfg.Blends)

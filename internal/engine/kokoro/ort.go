@@ -110,8 +110,9 @@ func ports(infos []ort.InputOutputInfo) []port {
 }
 
 // settings is the options of sessions, and the device in words.
-func settings(c Config) (o *ort.SessionOptions, on string, err error) {
-	if o, err = ort.NewSessionOptions(); err != nil {
+func settings(c Config) (_ *ort.SessionOptions, on string, err error) {
+	o, err := ort.NewSessionOptions()
+	if err != nil {
 		return nil, "", err
 	}
 	defer func() {
@@ -162,14 +163,17 @@ func cuda(o *ort.SessionOptions) error {
 	return o.AppendExecutionProviderCUDA(p)
 }
 
-// reason is an error of the library in one line, without its source files.
+// reason is what the library's error comes to, in one line, without its source files.
 func reason(err error) string {
 	s := strings.Join(strings.Fields(err.Error()), " ")
-	if i := strings.LastIndex(s, "Error"); i > 0 && len(s)-i > 20 {
-		s = s[i:]
+	for _, before := range []string{" with error: ", " FAIL : "} {
+		if i := strings.LastIndex(s, before); i >= 0 {
+			s = s[i+len(before):]
+			break
+		}
 	}
-	if len(s) > 200 {
-		s = s[:200] + "…"
+	if len(s) > 300 {
+		s = s[:300] + "…"
 	}
 	return s
 }

@@ -3,10 +3,14 @@
 package kokoro
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -188,4 +192,202 @@ func TestParallelRuns(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// loaded is an engine on a stand-in graph.
+func loaded(t testing.TB, c standin.Config, cfg Config) *Engine {
+	t.Helper()
+	cfg.Library, cfg.Dir = library(t), folder(t, c)
+	cfg.Files, cfg.Device = os.DirFS(cfg.Dir), CPU
+	if cfg.FrontEnd == nil {
+		cfg.FrontEnd = letters{}
+	}
+	e := New(cfg)
+	var stages []string
+	if err := e.Load(t.Context(), func(s string) { stages = append(stages, s) }); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(stages) != "[framework_init weights_fetched weights_ready]" {
+		t.Errorf("stages %v", stages)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+const quick = "The quick brown fox jumps over the lazy dog, and then, having nothing better to do, it sleeps."
+
+// The engine speaks on every export; edges, seams and pauses are as wanted.
+func TestSpeaks(t *testing.T) {
+	for _, export := range standin.Exports {
+		e := loaded(t, standin.Config{Export: export}, Config{})
+		pieces, err := say(t.Context(), e, quick+" "+quick, "")
+		if err != nil || len(pieces) < 4 {
+			t.Fatalf("%s: %d pieces, %v", export, len(pieces), err)
+		}
+		var all []byte
+		for _, p := range pieces {
+			all = append(all, p...)
+		}
+		at := func(i int) int { return int(int16(binary.LittleEndian.Uint16(all[2*i:]))) }
+		seams, inside := 0, 0
+		n := 0
+		for _, p := range pieces {
+			for i := 1; i < len(p)/2; i++ {
+				inside = max(inside, at(n+i)-at(n+i-1), at(n+i-1)-at(n+i))
+			}
+			if n > 0 {
+				seams = max(seams, at(n)-at(n-1), at(n-1)-at(n))
+			}
+			n += len(p) / 2
+		}
+		if seams > inside || at(0) != 0 || at(n-1) != 0 {
+			t.Errorf("%s: steps up to %d at seams, %d inside; edges %d and %d", export, seams, inside, at(0), at(n-1))
+		}
+		// Nothing longer than a sentence's pause is silent, and the last sound is followed by that pause and no more.
+		silent, longest := 0, 0
+		for i := range n {
+			if a := at(i); a > 200 || a < -200 {
+				silent = 0
+			} else if silent++; silent > longest {
+				longest = silent
+			}
+		}
+		if d := time.Duration(longest) * time.Second / Rate; d > afterSentence+40*time.Millisecond {
+			t.Errorf("%s: %v of silence", export, d)
+		}
+		if d := time.Duration(silent) * time.Second / Rate; d < afterSentence-20*time.Millisecond || d > afterSentence+40*time.Millisecond {
+			t.Errorf("%s: ends with %v of silence", export, d)
+		}
+	}
+}
+
+// Cases D1: every word of a text without punctuation is voiced, as long as in a short control.
+func TestLongTexts(t *testing.T) {
+	e := loaded(t, standin.Config{}, Config{})
+	length := func(text string) float64 {
+		t.Helper()
+		pieces, err := say(t.Context(), e, text, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, p := range pieces {
+			n += len(p)
+		}
+		return float64(n) / 2 / Rate
+	}
+	word := length(strings.Repeat("alpha bravo charlie ", 3)) / 9
+	for name, c := range map[string]struct {
+		text  string
+		words float64
+	}{
+		"no punctuation": {strings.Repeat("alpha bravo charlie ", 200), 600},
+		"sentences":      {strings.Repeat("Alpha bravo charlie alpha bravo charlie alpha bravo charlie alpha. ", 100), 1000},
+	} {
+		if r := length(c.text) / c.words / word; r < 0.8 || r > 1.2 {
+			t.Errorf("%s: a word takes %.2f of the control's time", name, r)
+		}
+	}
+	if d := length(strings.Repeat("x", 3000)); d < 100 {
+		t.Errorf("one word of 3,000 letters takes %.1f s", d)
+	}
+}
+
+// Cases D3: many at once hear what each would have heard alone, sample for sample, and a blend is what its shares make it.
+func TestParallelIsSerial(t *testing.T) {
+	e := loaded(t, standin.Config{}, Config{Sessions: 2})
+	texts := []string{quick, "Hello.", "One, two, three, four, five.", "Your call is important to us. Please hold the line."}
+	voices := []string{"af_heart", "am_adam", "bf_emma", "af_bella(2)+af_sky(1)"}
+	whole := func(text, v string) ([]byte, error) {
+		pieces, err := say(t.Context(), e, text, v)
+		return bytes.Join(pieces, nil), err
+	}
+	want := map[string][]byte{}
+	for _, text := range texts {
+		for _, v := range voices {
+			b, err := whole(text, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[text+v] = b
+		}
+	}
+	if a, err := whole(quick, "af_sky(2)+af_bella(4)"); err != nil || !bytes.Equal(a, want[quick+voices[3]]) {
+		t.Errorf("the same shares in another order are another voice (%v)", err)
+	}
+	if bytes.Equal(want[quick+voices[0]], want[quick+voices[1]]) {
+		t.Error("two voices are one")
+	}
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for i := range 10 {
+				text, v := texts[(n+i)%4], voices[(n*3+i/2)%4]
+				if b, err := whole(text, v); err != nil || !bytes.Equal(b, want[text+v]) {
+					t.Errorf("%q by %s: %d bytes, alone %d: %v", text, v, len(b), len(want[text+v]), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := alive.Load(); n != 0 {
+		t.Errorf("%d tensors are left", n)
+	}
+}
+
+// What is wrong with a folder, a library or a device is said before anything is served.
+func TestLoadErrors(t *testing.T) {
+	lib := library(t)
+	dir := folder(t, standin.Config{})
+	broken := folder(t, standin.Config{})
+	for name, content := range map[string]string{"model.onnx": "no graph", "weights.json": "{}"} {
+		if err := os.WriteFile(filepath.Join(broken, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mute := folder(t, standin.Config{})
+	if err := os.RemoveAll(filepath.Join(mute, "voices")); err != nil {
+		t.Fatal(err)
+	}
+	short := folder(t, standin.Config{})
+	if err := os.WriteFile(filepath.Join(short, "voices", "af_sky.bin"), make([]byte, 1000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"no CUDA":       {Config{Dir: dir, Device: CUDA}, "the device is cuda, but"},
+		"no graph":      {Config{Dir: broken}, "not a graph"},
+		"no voices":     {Config{Dir: mute}, "voices"},
+		"a short voice": {Config{Dir: short}, "af_sky.bin has 1000 bytes"},
+		"no such voice": {Config{Dir: dir, Voice: "af_nobody"}, "af_nobody"},
+		"other library": {Config{Dir: dir, Library: "/nowhere/libonnxruntime.so.1"}, "a process has one"},
+	} {
+		if c.cfg.Library == "" {
+			c.cfg.Library = lib
+			if err := start(lib); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.cfg.Files, c.cfg.FrontEnd = os.DirFS(c.cfg.Dir), letters{}
+		e := New(c.cfg)
+		err := e.Load(t.Context(), func(string) {})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		} else {
+			t.Logf("%s: %v", name, err)
+		}
+		e.Close()
+	}
+	var said []string
+	e := New(Config{Dir: dir, Files: os.DirFS(dir), Library: lib, FrontEnd: letters{}, Log: func(s string) { said = append(said, s) }})
+	if err := e.Load(t.Context(), func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if len(said) != 1 || !strings.Contains(said[0], "checked") || !strings.Contains(said[0], "on c") {
+		t.Errorf("the log says %q", said)
+	}
+	t.Log(said)
 }
