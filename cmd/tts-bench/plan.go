@@ -87,7 +87,7 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.StringVar(&f.model, "model", "", "model in the registry (default: the ladder's)")
 	fl.StringVar(&f.models, "models", "models.yaml", "model registry: price, endpoint")
 	fl.BoolVar(&f.write, "write", false, "put the configuration block into the model registry, comments kept")
-	fl.StringVar(&f.emit, "emit", "", "print the calls that put the plan in place instead: json or aws-cli")
+	fl.StringVar(&f.emit, "emit", "", "print what puts the plan in place instead: json, aws-cli, cloudformation or terraform")
 	fl.BoolVar(&f.json, "json", false, "print the artifact, byte for byte, instead of the text")
 	fl.StringVar(&f.out, "out", "artifacts", "folder that the plan is saved in")
 	fl.BoolVar(&f.noSave, "no-save", false, "do not save the plan")
@@ -391,9 +391,9 @@ func nextAfterPlan(p *artifact.Plan, f planFlags, stopped bool) string {
 	case p.Target.URL != "":
 		return "set the replicas of your server to these numbers"
 	case f.emit != "":
-		return "run these calls against your account"
+		return "put these in place in your account"
 	case f.write:
-		return "add --emit aws-cli for the calls that put it in place"
+		return "add --emit aws-cli (or cloudformation, terraform) for what puts it in place"
 	}
-	return "add --write for models.yaml, --emit aws-cli for the calls"
+	return "add --write for models.yaml, --emit aws-cli (or cloudformation, terraform) for what puts it in place"
 }

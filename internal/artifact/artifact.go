@@ -39,9 +39,10 @@ type Target struct {
 	Model     string `json:"model"`
 	Endpoint  string `json:"endpoint,omitempty"`
 	Variant   string `json:"variant,omitempty"`
-	URL       string `json:"url,omitempty"` // without user, password and query
-	Transport string `json:"transport"`     // response-stream, invoke, raw, …
-	Payload   string `json:"payload"`       // audio, json, bytes
+	Component string `json:"component,omitempty"` // inference component: what scales is its copies
+	URL       string `json:"url,omitempty"`       // without user, password and query
+	Transport string `json:"transport"`           // response-stream, invoke, raw, …
+	Payload   string `json:"payload"`             // audio, json, bytes
 }
 
 // Fingerprint is what must be equal for two measurements to belong together. QueueBound stands apart: it is not compared.
@@ -130,3 +131,18 @@ type Freeze struct {
 	Max     int `json:"max"`
 	Desired int `json:"desired"`
 }
+
+// Scales is the id under which Application Auto Scaling knows what the target scales by, and the scalable dimension: the
+// instances of a variant, or the copies of an inference component.
+func (t Target) Scales() (resource, dimension string) {
+	if t.Component != "" {
+		return "inference-component/" + t.Component, CopyCount
+	}
+	return "endpoint/" + t.Endpoint + "/variant/" + t.Variant, InstanceCount
+}
+
+// The scalable dimensions of SageMaker that are planned for.
+const (
+	InstanceCount = "sagemaker:variant:DesiredInstanceCount"
+	CopyCount     = "sagemaker:inference-component:DesiredCopyCount"
+)

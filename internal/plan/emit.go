@@ -3,6 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"loadline/internal/artifact"
@@ -10,7 +12,7 @@ import (
 )
 
 // Formats that Emit knows.
-var Formats = []string{"json", "aws-cli"}
+var Formats = []string{"json", "aws-cli", "cloudformation", "terraform"}
 
 // Requests are the API calls that put a plan in place, in order: the scalable target, the policies, then the alarms. The
 // alarm of a step policy names it in Policy: its action is that policy's ARN, which only putting the policy tells.
@@ -26,8 +28,9 @@ type AlarmRequest struct {
 	Request map[string]any `json:"request"`
 }
 
-// Emit prints the calls that put the plan in place: as JSON, or as commands of the AWS CLI that a POSIX shell runs. A
-// stopped plan is not emitted, nor one without policies.
+// Emit prints what puts the plan in place: the calls as JSON, or as commands of the AWS CLI that a POSIX shell runs; or the
+// same target, policies and alarms as a CloudFormation template, or as Terraform resources. A stopped plan is not emitted,
+// nor one without policies.
 func Emit(p *artifact.Plan, format string) (string, error) {
 	switch {
 	case p.Verdict == capacity.Stop:
@@ -45,16 +48,17 @@ func Emit(p *artifact.Plan, format string) (string, error) {
 		return string(data) + "\n", nil
 	case "aws-cli":
 		return commands(p, r)
+	case "cloudformation":
+		return template(r)
+	case "terraform":
+		return terraform(p, r), nil
 	}
 	return "", fmt.Errorf("format %q: one of %s is known", format, strings.Join(Formats, ", "))
 }
 
 func requests(p *artifact.Plan) Requests {
-	resource := map[string]any{
-		"ServiceNamespace":  "sagemaker",
-		"ResourceId":        "endpoint/" + p.Target.Endpoint + "/variant/" + p.Target.Variant,
-		"ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-	}
+	id, dimension := p.Target.Scales()
+	resource := map[string]any{"ServiceNamespace": "sagemaker", "ResourceId": id, "ScalableDimension": dimension}
 	with := func(more map[string]any) map[string]any {
 		for k, v := range resource {
 			more[k] = v
@@ -69,18 +73,18 @@ func requests(p *artifact.Plan) Requests {
 		switch pol.Type {
 		case capacity.TargetTracking:
 			req["PolicyType"] = "TargetTrackingScaling"
-			req["TargetTrackingScalingPolicyConfiguration"] = map[string]any{
-				"PredefinedMetricSpecification": map[string]any{"PredefinedMetricType": pol.Metric.Predefined},
-				"TargetValue":                   *pol.Target, "DisableScaleIn": pol.NoScaleIn,
-				"ScaleOutCooldown": pol.OutCooldown, "ScaleInCooldown": pol.InCooldown,
+			track := map[string]any{"TargetValue": *pol.Target, "DisableScaleIn": pol.NoScaleIn,
+				"ScaleOutCooldown": pol.OutCooldown, "ScaleInCooldown": pol.InCooldown}
+			if pol.Metric.Predefined != "" {
+				track["PredefinedMetricSpecification"] = map[string]any{"PredefinedMetricType": pol.Metric.Predefined}
+			} else {
+				track["CustomizedMetricSpecification"] = map[string]any{"Namespace": pol.Metric.Namespace, "MetricName": pol.Metric.Name,
+					"Dimensions": dimensions(pol.Metric), "Statistic": pol.Statistic}
 			}
+			req["TargetTrackingScalingPolicyConfiguration"] = track
 		case capacity.StepScaling:
 			req["PolicyType"] = "StepScaling"
 			var steps []map[string]any
-			cooldown := pol.InCooldown
-			if pol.NoScaleIn {
-				cooldown = pol.OutCooldown
-			}
 			for _, s := range pol.Steps {
 				step := map[string]any{"ScalingAdjustment": s.Change}
 				if s.Lower != nil {
@@ -93,7 +97,7 @@ func requests(p *artifact.Plan) Requests {
 			}
 			req["StepScalingPolicyConfiguration"] = map[string]any{
 				"AdjustmentType": pol.Adjustment, "MetricAggregationType": pol.Statistic,
-				"Cooldown": cooldown, "StepAdjustments": steps,
+				"Cooldown": stepCooldown(pol), "StepAdjustments": steps,
 			}
 		}
 		r.Policies = append(r.Policies, with(req))
@@ -101,11 +105,7 @@ func requests(p *artifact.Plan) Requests {
 	for _, a := range p.Alarms {
 		req := map[string]any{
 			"AlarmName": a.Name, "Namespace": a.Metric.Namespace, "MetricName": a.Metric.Name,
-			"Dimensions": []map[string]string{
-				{"Name": "EndpointName", "Value": a.Metric.Dimensions["EndpointName"]},
-				{"Name": "VariantName", "Value": a.Metric.Dimensions["VariantName"]},
-			},
-			"Period": a.Period, "EvaluationPeriods": a.Evaluation, "DatapointsToAlarm": a.Datapoints,
+			"Dimensions": dimensions(a.Metric), "Period": a.Period, "EvaluationPeriods": a.Evaluation, "DatapointsToAlarm": a.Datapoints,
 			"Threshold": a.Threshold, "ComparisonOperator": a.Comparison, "TreatMissingData": a.MissingData,
 		}
 		if strings.HasPrefix(a.Statistic, "p") {
@@ -119,6 +119,23 @@ func requests(p *artifact.Plan) Requests {
 		r.Alarms = append(r.Alarms, AlarmRequest{Policy: a.Policy, Request: req})
 	}
 	return r
+}
+
+// stepCooldown is that of the direction in which a step policy goes.
+func stepCooldown(pol capacity.Policy) int {
+	if pol.NoScaleIn {
+		return pol.OutCooldown
+	}
+	return pol.InCooldown
+}
+
+// dimensions of a metric as the API takes them, by name.
+func dimensions(m capacity.Metric) []map[string]string {
+	list := []map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(m.Dimensions)) {
+		list = append(list, map[string]string{"Name": name, "Value": m.Dimensions[name]})
+	}
+	return list
 }
 
 // commands prints each request as one command that hands it over as JSON, so that nothing but one quoted word reaches

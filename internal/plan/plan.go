@@ -1,6 +1,6 @@
 // Package plan joins measurement records with the operator's scenario and makes the plan: both rules side by side, the
 // policies, alarms and configuration of the selected one, its findings and its verdict; and it prints a plan for people
-// (Text), for the AWS command line and as the API's requests (Emit).
+// (Text), for the AWS command line, as the API's requests, as CloudFormation and as Terraform (Emit).
 //
 // It refuses what does not belong together. The arithmetic is package capacity's; reading and saving files is left to
 // the command.
