@@ -2,6 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"loadline/internal/capacity"
@@ -10,7 +13,7 @@ import (
 
 // Server is the model of one instance: while it holds n requests it completes X(n) a second, shared evenly by those that
 // execute, at most Places at once, and the others wait in the order of their coming. With one place it is the chain of
-// package queueing.
+// package queueing. It is safe for concurrent use.
 type Server struct {
 	x      capacity.Instance
 	stages int
@@ -19,17 +22,21 @@ type Server struct {
 	first  float64
 	cpu    float64
 	depth  int
+
+	law  gamma
+	once sync.Once
+	flow *flows // of Fluid, made when first asked for
 }
 
 // ServerConfig is what a Server is made of.
 type ServerConfig struct {
-	Points []capacity.Point // the ladder, one for each concurrency; in order, merged
-	CS2    float64          // squared coefficient of variation of a service, above 0; as Erlang stages, at most 32
+	Points []capacity.Point // the ladder, one for each concurrency
+	CS2    float64          // squared coefficient of variation of a service; as Erlang stages, at most 32
 	Places int              // executing at once; 0: 1, a serial server
 	SLO    time.Duration    // objective on first audio
-	First  float64          // share of its service after which a request is first heard, above 0; 0: 1, at its end
+	First  float64          // share of its service after which a request is first heard; 0: 1, at its end
 	CPU    float64          // percent while it completes its most; 0: 100
-	Depth  int              // requests that one instance holds at most, as the gate's; 0: no bound
+	Depth  int              // requests that one instance holds at most, as its gate; 0: no bound
 }
 
 // NewServer checks the model.
@@ -38,8 +45,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Places < 0 || c.Depth < 0 || c.First < 0 || c.First > 1 || c.SLO <= 0 {
-		return nil, fmt.Errorf("a simulated server needs places and a depth of at least 0, an objective above 0 and a first share of 0 to 1: it has %d, %d, %s and %g", c.Places, c.Depth, c.SLO, c.First)
+	if c.Places < 0 || c.Depth < 0 || !(c.First >= 0 && c.First <= 1) || c.SLO <= 0 || !(c.CS2 >= 0) || !(c.CPU >= 0) {
+		return nil, fmt.Errorf("a simulated server has at least 0 places, a depth and a variability of at least 0, an objective above 0 and a first share of 0 to 1, not %d, %d, %g, %s and %g",
+			c.Places, c.Depth, c.CS2, c.SLO, c.First)
 	}
 	s := &Server{x: x, stages: queueing.Stages(c.CS2), places: max(1, c.Places), slo: c.SLO.Seconds(), first: c.First, cpu: c.CPU, depth: c.Depth}
 	if s.first == 0 {
@@ -48,5 +56,66 @@ func NewServer(c ServerConfig) (*Server, error) {
 	if s.cpu == 0 {
 		s.cpu = 100
 	}
+	s.law = newGamma(s.stages)
 	return s, nil
+}
+
+// Planned is the server of a plan's measurements: its throughput is lowered to the bound that the plan counts with. A
+// service is taken for variable where nothing is known of it.
+func ServerOf(m capacity.Measured, depth int) (*Server, error) {
+	cs2 := 1.0
+	if m.CS2 != nil {
+		cs2 = *m.CS2
+	}
+	model, err := capacity.NewInstance(m.Points)
+	if err != nil {
+		return nil, err
+	}
+	points := make([]capacity.Point, len(m.Points))
+	for i, p := range m.Points {
+		p.X *= m.MuPlan / model.Most()
+		points[i] = p
+	}
+	first := 1.0
+	if alone := m.SMean; m.FirstAudioAt1 > 0 && alone > 0 {
+		first = math.Min(1, m.FirstAudioAt1/1000/alone)
+	}
+	return NewServer(ServerConfig{Points: points, CS2: cs2, SLO: time.Duration(m.SLO * float64(time.Second)), First: first, Depth: depth})
+}
+
+// most is what an instance completes a second at its best.
+func (s *Server) most() float64 { return s.x.Most() }
+
+// share is the rate at which each of those that execute is served while n requests are held, in services a second.
+func (s *Server) share(n int) float64 { return s.x.Rate(float64(n)) / float64(min(n, s.places)) }
+
+// gamma draws times of mean 1 in a number of exponential stages, by Marsaglia and Tsang's method of 2000.
+type gamma struct {
+	stages int
+	d, c   float64
+	scale  float64
+}
+
+func newGamma(stages int) gamma {
+	d := float64(stages) - 1.0/3
+	return gamma{stages: stages, d: d, c: 1 / math.Sqrt(9*d), scale: 1 / float64(stages)}
+}
+
+func (g *gamma) draw(rng *rand.Rand) float64 {
+	if g.stages == 1 {
+		return rng.ExpFloat64()
+	}
+	for {
+		x := rng.NormFloat64()
+		v := 1 + x*g.c
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		u := rng.Float64()
+		// The squeeze spares both logarithms nearly always.
+		if x2 := x * x; u < 1-0.0331*x2*x2 || math.Log(u) < x2/2+g.d*(1-v+math.Log(v)) {
+			return g.d * v * g.scale
+		}
+	}
 }

@@ -66,8 +66,12 @@ type Retry struct {
 	Backoff  time.Duration // before the second; it doubles each time, and is drawn evenly from its upper half
 	Most     time.Duration // of a back-off; 0: a minute
 	Budget   float64       // retries that the callers as one allow themselves for each fresh request; 0: no budget
-	Patience time.Duration // a caller gives up who has heard nothing for so long; 0: never
+	Patience time.Duration // a caller gives up whose request is still waiting to be served after so long; 0: never
+	// Unnoticed: the server serves those who gave up all the same, as one does that answers in one piece.
+	Unnoticed bool
 }
+
+const mostAttempts = 10
 
 // Stages are the times of an instance from the capacity call until it takes traffic.
 type Stages struct {
@@ -120,6 +124,7 @@ type Result struct {
 	Cut       float64 `json:"cut"`       // attempts cut off with their instance
 	Retried   float64 `json:"retried"`   // attempts after the first
 	Failed    float64 `json:"failed"`    // fresh requests that never completed, however often they came back
+	Wasted    float64 `json:"wasted"`    // attempts served after their callers had given up
 	P50       float64 `json:"p50_s"`     // first audio of what completed, from the attempt's arrival
 	P95       float64 `json:"p95_s"`
 	P99       float64 `json:"p99_s"`

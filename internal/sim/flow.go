@@ -1,0 +1,368 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"loadline/internal/queueing"
+)
+
+// station is what requests queue at: one instance, or, where they go to the one that holds the fewest, all of them.
+type station struct {
+	rate   func(n int) float64 // completions a second while n are held
+	most   float64
+	places int
+	depth  int // 0: no bound
+	stages int
+	first  float64
+	slo    float64
+}
+
+// curve is a station in its steady state against the rate of arrivals: how much it holds, what it completes and refuses,
+// how long its requests wait. A state that is not steady is taken for the steady one that holds as much: the pointwise
+// stationary fluid flow approximation (Wang, Tipper and Banerjee 1996).
+type curve struct {
+	station
+	nodes []node // by what is held
+}
+
+// node is one rate of arrivals.
+type node struct {
+	lambda  float64
+	held    float64
+	served  float64 // a second
+	refused float64 // of arrivals
+	late    float64 // of those served
+	first   [len(shares)]float64
+	up      []float64 // by n: how often in a second more than n come to be held
+	below   []float64 // by n: probability that at most n are held
+}
+
+// shares are the middles of the parts of the law of a wait that a node tells; weights are their sizes.
+var (
+	shares  = [...]float64{0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.925, 0.965, 0.985, 0.995}
+	weights = [...]float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.03, 0.01, 0.01}
+)
+
+// loads are the rates of arrivals of a curve's nodes, as shares of the most that the station completes.
+var loads = [...]float64{0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.54, 0.58, 0.62, 0.66, 0.7, 0.73, 0.76, 0.79,
+	0.82, 0.84, 0.86, 0.88, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.975, 0.98, 0.985, 0.99, 0.995, 1, 1.005, 1.01, 1.015, 1.02, 1.03, 1.04, 1.06, 1.08,
+	1.1, 1.15, 1.2, 1.3, 1.5, 2, 3, 5, 10, 40}
+
+// openRoom is how many requests a station without a bound is computed with: while it holds less than half of that the
+// bound is nothing.
+const openRoom = 160
+
+func newCurve(s station) (*curve, error) {
+	c := &curve{station: s}
+	room := s.depth
+	if room == 0 {
+		room = max(openRoom, 4*s.places)
+	}
+	// A service in stages is exact for one server. Several at once complete much like exponential ones, and their queue is
+	// shorter in proportion to the variability (Lee and Longton 1959).
+	chain, shorter := queueing.Chain{Mu: make([]float64, room), Stages: s.stages}, 1.0
+	if s.places > 1 {
+		chain.Stages, shorter = 1, (1+1/float64(s.stages))/2
+	}
+	for i := range chain.Mu {
+		chain.Mu[i] = s.rate(i + 1)
+	}
+	for _, load := range loads {
+		lambda := load * s.most
+		if s.depth == 0 && load > 0.985 {
+			break
+		}
+		steady, err := chain.Steady(lambda, room)
+		if err != nil {
+			return nil, fmt.Errorf("steady state at %g a second: %w", lambda, err)
+		}
+		p := steady.Held()
+		n := node{lambda: lambda, refused: p[room]}
+		if s.depth == 0 {
+			n.refused = 0
+		}
+		waiting := 0.0
+		for k, x := range p {
+			n.held += float64(k) * x
+			waiting += float64(max(0, k-s.places)) * x
+		}
+		n.held -= waiting * (1 - shorter)
+		n.served = lambda * (1 - n.refused)
+		if len(c.nodes) > 0 && n.held <= c.nodes[len(c.nodes)-1].held*(1+1e-12) {
+			break // as full as it can be
+		}
+		n.peaks(p, chain)
+		c.waits(&n, p, shorter)
+		c.nodes = append(c.nodes, n)
+	}
+	return c, nil
+}
+
+// peaks is how a node's number held comes to be above each level.
+func (n *node) peaks(p []float64, chain queueing.Chain) {
+	sum := 0.0
+	for k, x := range p {
+		sum += x
+		// A level is crossed in clumps: after the first time it is soon crossed again, the more the fuller the station is.
+		again := 0.95
+		if k < len(chain.Mu) {
+			again = math.Min(again, n.lambda/chain.Mu[k])
+		}
+		n.below = append(n.below, math.Min(1, sum))
+		n.up = append(n.up, n.lambda*x*(1-again))
+	}
+}
+
+// peak is the most that is held within some seconds by the fullest of several stations like it, all but a share u of the
+// times. Crossings of a level come like rare events do (Aldous 1989).
+func (n *node) peak(u, seconds float64, stations int) float64 {
+	want := math.Log(u) / float64(stations)
+	lo, hi := -1, len(n.below)-1
+	for hi-lo > 1 {
+		mid := (lo + hi) / 2
+		if b := n.below[mid]; b > 0 && math.Log(b)-seconds*n.up[mid]/b >= want {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return float64(hi)
+}
+
+// waits is when requests are first heard, from what they find.
+func (c *curve) waits(n *node, p []float64, shorter float64) {
+	type part struct{ share, mean, shape float64 }
+	var parts []part
+	admitted := 0.0
+	last := len(p)
+	if c.depth > 0 {
+		last--
+	}
+	k := float64(c.stages)
+	for found, x := range p[:last] {
+		admitted += x
+		if x < 1e-7 {
+			continue
+		}
+		rate := c.rate(found + 1)
+		own := c.first * float64(min(found+1, c.places)) / rate
+		q := part{x, own, math.Max(1, c.first*k)}
+		if ahead := found - c.places; ahead >= 0 {
+			wait, shape := (float64(ahead)+1)*shorter, float64(ahead)+1
+			if c.places == 1 {
+				wait, shape = float64(ahead)+(1+1/k)/2, float64(ahead)*k+1
+			}
+			q.mean += wait / rate
+			q.shape += shape
+		}
+		// Neighbours that differ little are one.
+		if m := len(parts) - 1; m >= 0 && q.mean < parts[m].mean*1.03 {
+			w := parts[m].share + x
+			parts[m].mean += (q.mean - parts[m].mean) * x / w
+			parts[m].shape += (q.shape - parts[m].shape) * x / w
+			parts[m].share = w
+			continue
+		}
+		parts = append(parts, q)
+	}
+	beyond := func(t float64) float64 {
+		sum := 0.0
+		for _, q := range parts {
+			sum += q.share * gammaBeyond(q.shape, t/q.mean)
+		}
+		return math.Min(1, sum/admitted)
+	}
+	n.late = beyond(c.slo)
+	lo := 0.0
+	for i, share := range shares {
+		a, b := lo, math.Max(lo, 1e-4)
+		for beyond(b) > 1-share && b < 1e5 {
+			a, b = b, 2*b
+		}
+		for range 16 {
+			if mid := (a + b) / 2; beyond(mid) > 1-share {
+				a = mid
+			} else {
+				b = mid
+			}
+		}
+		n.first[i], lo = b, b
+	}
+}
+
+// gammaBeyond is the chance that a time of mean 1 in so many exponential stages exceeds t (Wilson and Hilferty 1931).
+func gammaBeyond(shape, t float64) float64 {
+	z := 3 * math.Sqrt(shape) * (math.Cbrt(t) - 1 + 1/(9*shape))
+	switch {
+	case z > 6:
+		return 0
+	case z < -6:
+		return 1
+	}
+	return math.Erfc(z/math.Sqrt2) / 2
+}
+
+// state is where a station stands on its curve: between the nodes i and i+1, or, where i is -1, below the first one.
+type state struct {
+	i     int
+	share float64 // of the way
+	held  float64
+	over  bool // it holds more than any node, and nothing bounds it
+}
+
+// step is where a station is after some seconds of so many arrivals a second, and what it completed and refused
+// meanwhile: the implicit Euler step, whose equation is a straight line between any two nodes.
+func (c *curve) step(from state, lambda, seconds float64) (to state, served, refused float64) {
+	// What there is beyond what the step would leave: it grows from one node to the next.
+	beyond := func(i int) float64 {
+		if i < 0 {
+			return -from.held - seconds*lambda
+		}
+		n := &c.nodes[i]
+		return n.held - from.held - seconds*(lambda*(1-n.refused)-n.served)
+	}
+	last := len(c.nodes) - 1
+	i := min(from.i, last-1)
+	for i >= 0 && beyond(i) > 0 {
+		i--
+	}
+	for i < last-1 && beyond(i+1) <= 0 {
+		i++
+	}
+	low, high := beyond(i), beyond(i+1)
+	switch {
+	case high > 0:
+		to = state{i: i, share: math.Max(0, -low/(high-low))}
+	case c.depth > 0:
+		to = state{i: i, share: 1}
+	default:
+		to = state{i: i, share: 1, over: true, held: from.held + seconds*(lambda-c.most)}
+	}
+	b := &c.nodes[i+1]
+	switch {
+	case to.over:
+		return to, c.most * seconds, 0
+	case i < 0:
+		to.held = b.held * to.share
+		return to, b.served * to.share * seconds, b.refused * lambda * to.share * seconds
+	}
+	a := &c.nodes[i]
+	to.held = a.held + (b.held-a.held)*to.share
+	served = (a.served + (b.served-a.served)*to.share) * seconds
+	return to, served, math.Max(0, from.held+lambda*seconds-served-to.held)
+}
+
+// find is the state in which so much is held.
+func (c *curve) find(held float64) state {
+	i := -1
+	for i+1 < len(c.nodes) && c.nodes[i+1].held <= held {
+		i++
+	}
+	if last := len(c.nodes) - 1; i >= last {
+		return state{i: last - 1, share: 1, held: held, over: c.depth == 0}
+	}
+	s := state{i: i, held: held}
+	if i < 0 {
+		s.share = held / c.nodes[0].held
+	} else {
+		s.share = (held - c.nodes[i].held) / (c.nodes[i+1].held - c.nodes[i].held)
+	}
+	return s
+}
+
+// nodesOf are the nodes around a state.
+func (c *curve) nodesOf(s state) (a, b *node) {
+	b = &c.nodes[s.i+1]
+	if a = b; s.i >= 0 {
+		a = &c.nodes[s.i]
+	}
+	return a, b
+}
+
+// heard is when the requests of a state are first heard: a share late, and the middles of the parts of the law.
+func (c *curve) heard(s state) (late float64, first [len(shares)]float64) {
+	if s.over {
+		rate := c.most
+		wait := math.Max(0, s.held-float64(c.places))/rate + c.first*float64(c.places)/rate
+		for i := range first {
+			first[i] = wait
+		}
+		if wait > c.slo {
+			late = 1
+		}
+		return late, first
+	}
+	a, b := c.nodesOf(s)
+	for i := range first {
+		first[i] = a.first[i] + (b.first[i]-a.first[i])*s.share
+	}
+	return a.late + (b.late-a.late)*s.share, first
+}
+
+// peak is the most that is held within some seconds by the fullest of several stations in a state.
+func (c *curve) peak(s state, u, seconds float64, stations int) float64 {
+	if s.over {
+		return math.Ceil(s.held)
+	}
+	a, b := c.nodesOf(s)
+	n := b
+	if s.share < 0.5 {
+		n = a
+	}
+	return n.peak(u, seconds, stations)
+}
+
+// flows is the curves of a server, slowed by a factor.
+type flows struct {
+	server *Server
+	slowed float64
+	one    *curve
+	pools  map[int]*curve // of so many instances together
+}
+
+func newFlows(s *Server, slowed float64) (*flows, error) {
+	f := &flows{server: s, slowed: slowed, pools: map[int]*curve{}}
+	var err error
+	f.one, err = newCurve(station{rate: func(n int) float64 { return s.x.Rate(float64(n)) / slowed }, most: s.most() / slowed,
+		places: s.places, depth: s.depth, stages: s.stages, first: s.first, slo: s.slo})
+	return f, err
+}
+
+// pool is so many instances, or about as many, that share their load evenly.
+func (f *flows) pool(n int) (*curve, int, error) {
+	if n == 1 {
+		return f.one, 1, nil
+	}
+	if n > 16 { // within 6 %: what is held by each hardly depends on how many there are
+		n = int(math.Round(16 * math.Pow(1.12, math.Round(math.Log(float64(n)/16)/math.Log(1.12)))))
+	}
+	if c := f.pools[n]; c != nil {
+		return c, n, nil
+	}
+	s := f.server
+	each := s.depth
+	if most := max(2*s.places, 4); n > 16 && (each == 0 || each > most) {
+		each = most // a large pool that is not overloaded holds hardly more than it executes
+	}
+	depth := n * each
+	c, err := newCurve(station{rate: func(k int) float64 {
+		low, more := k/n, k%n
+		return (float64(more)*s.x.Rate(float64(low+1)) + float64(n-more)*s.x.Rate(float64(low))) / f.slowed
+	}, most: float64(n) * s.most() / f.slowed, places: n * s.places, depth: depth, stages: s.stages, first: s.first, slo: s.slo})
+	if err != nil {
+		return nil, 0, err
+	}
+	if each != s.depth { // what it holds beyond is a matter of its overload alone
+		c.depth = 0
+		for i := range c.nodes {
+			if c.nodes[i].lambda > 0.985*c.most {
+				c.nodes = c.nodes[:i]
+				break
+			}
+			c.nodes[i].served, c.nodes[i].refused = c.nodes[i].lambda, 0
+		}
+	}
+	f.pools[n] = c
+	return c, n, nil
+}
