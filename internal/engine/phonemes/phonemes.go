@@ -11,14 +11,24 @@
 package phonemes
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"loadline/internal/speech"
 	"loadline/internal/speech/phoneme"
 )
+
+// languages are those for which the program is a front end of a Kokoro model, and the program's names of them. Others need
+// front ends of their own, which this package is not.
+var languages = map[string]string{"en-us": "en-us", "en-gb": "en-gb", "es": "es", "fr-fr": "fr-fr", "hi": "hi", "it": "it", "pt-br": "pt-br"}
 
 // Config is a front end's settings.
 type Config struct {
@@ -29,7 +39,13 @@ type Config struct {
 
 // Pool is the children. It is safe for concurrent use.
 type Pool struct {
-	cfg Config
+	cfg    Config
+	places chan struct{}
+	speaks map[string]bool // set by Load
+
+	mu     sync.Mutex
+	idle   []*child // the last one used last
+	closed bool
 }
 
 // New is a pool that spells once Load has found the program.
@@ -43,19 +59,159 @@ func New(c Config) *Pool {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
 	}
-	return &Pool{cfg: c}
+	return &Pool{cfg: c, places: make(chan struct{}, c.Processes)}
 }
 
 // Load finds the program and its languages, and has it say a word of English.
-func (p *Pool) Load(ctx context.Context) error { return ctx.Err() }
+func (p *Pool) Load(ctx context.Context) error {
+	path, err := exec.LookPath(p.cfg.Program)
+	if err != nil {
+		return fmt.Errorf("%s is not installed (apt-get install espeak-ng): %w", p.cfg.Program, err)
+	}
+	p.cfg.Program = path
+	wait, cancel := context.WithTimeout(ctx, p.cfg.Patience)
+	defer cancel()
+	table, err := exec.CommandContext(wait, path, "--voices").Output()
+	if err != nil {
+		return fmt.Errorf("list the languages of %s: %w", path, err)
+	}
+	p.speaks = make(map[string]bool)
+	for line := range bytes.Lines(table) { // priority, language, …
+		if f := strings.Fields(string(line)); len(f) > 1 && languages[strings.ToLower(f[1])] != "" {
+			p.speaks[strings.ToLower(f[1])] = true
+		}
+	}
+	if !p.speaks["en-us"] {
+		return fmt.Errorf("%s has no voice for en-us: its data is missing (apt-get install espeak-ng-data)", path)
+	}
+	ipa, err := p.say(ctx, "en-us", []string{"hello"})
+	if err != nil {
+		return fmt.Errorf("try %s: %w", path, err)
+	}
+	if s := phoneme.FromEspeak(ipa[0], "en-us"); s != "həlˈO" {
+		return fmt.Errorf("%s says hello as %q, not as %q: another version, or another program", path, s, "həlˈO")
+	}
+	return nil
+}
 
-// Speaks says whether the program has a language, named as speech.Language names it, and this package knows to use it.
-func (p *Pool) Speaks(language string) bool { return language == "en-us" }
+// Languages are those that can be spelled, sorted, as speech.Language names them.
+func (p *Pool) Languages() []string {
+	var all []string
+	for l := range p.speaks {
+		all = append(all, l)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// LanguageError is a language without a front end here.
+type LanguageError struct {
+	Language string
+	Have     []string
+}
+
+func (e *LanguageError) Error() string {
+	return fmt.Sprintf("this server has no front end for the language %.20q: it speaks %s", e.Language, strings.Join(e.Have, ", "))
+}
+
+// Check says whether a language can be spelled. Its error is a *LanguageError.
+func (p *Pool) Check(language string) error {
+	if !p.speaks[language] {
+		return &LanguageError{language, p.Languages()}
+	}
+	return nil
+}
 
 // Spell is how a reading is said, its marks kept. It waits while all processes are at work.
 func (p *Pool) Spell(ctx context.Context, r speech.Reading) (phoneme.Spelling, error) {
-	return phoneme.Spelling{}, errors.New("phonemes: not loaded")
+	if err := p.Check(r.Language); err != nil {
+		return phoneme.Spelling{}, err
+	}
+	var texts []string
+	for _, s := range r.Spans {
+		if s.Words != "" {
+			texts = append(texts, s.Words)
+		}
+	}
+	ipa, err := p.say(ctx, r.Language, texts)
+	if err != nil {
+		return phoneme.Spelling{}, err
+	}
+	return phoneme.Join(r, ipa), nil
+}
+
+// say has texts spelled by a child, and by another if that one fails.
+func (p *Pool) say(ctx context.Context, language string, texts []string) ([]string, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	for try := 0; ; try++ {
+		c, err := p.take(language)
+		if err != nil {
+			return nil, err
+		}
+		c.by(time.Now().Add(p.cfg.Patience))
+		unhook := context.AfterFunc(ctx, func() { c.by(time.Unix(1, 0)) })
+		ipa, err := c.say(texts)
+		if unhook() && err == nil {
+			p.put(c)
+			return ipa, nil
+		}
+		c.end() // in the middle of something, or about to be
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case try == 1:
+			return nil, err
+		}
+	}
+}
+
+var errClosed = errors.New("phonemes: the front end is closed")
+
+// take is a child of a language, the one used last, or a new one in place of the one that is idle longest.
+func (p *Pool) take(language string) (*child, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errClosed
+	}
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if c := p.idle[i]; c.language == language {
+			p.idle = slices.Delete(p.idle, i, i+1)
+			return c, nil
+		}
+	}
+	if len(p.idle) >= p.cfg.Processes-len(p.places)+1 {
+		p.idle[0].end()
+		p.idle = slices.Delete(p.idle, 0, 1)
+	}
+	return start(p.cfg.Program, language, languages[language])
+}
+
+func (p *Pool) put(c *child) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		c.end()
+		return
+	}
+	p.idle = append(p.idle, c)
 }
 
 // Close ends the children. Nothing is spelled any more.
-func (p *Pool) Close() {}
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, c := range p.idle {
+		c.end()
+	}
+	p.idle = nil
+}

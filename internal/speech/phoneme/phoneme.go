@@ -91,8 +91,12 @@ func FromEspeak(ipa, language string) string {
 	default:
 		ipa = other.Replace(ipa)
 	}
-	return strings.Join(strings.Fields(strings.ReplaceAll(ipa, "^", "")), " ")
+	return strings.Join(strings.Fields(refined.Replace(ipa)), " ")
 }
+
+// refined leaves out what only refines the symbol before it, and the ties that are left: the symbol itself is said.
+var refined = strings.NewReplacer("^", "", "\u031e", "", "\u031d", "", "\u0308", "", "\u032a", "", "\u0329", "", "\u032f", "", "\u0361", "",
+	"\u0303\u0303", "\u0303", "\u0325", "", "\u0330", "", "\u0348", "", "\u0306", "", "-", "", "_", "", "'", "")
 
 // syllabic writes a consonant that is a syllable, which a mark after it says, with a weak vowel before it.
 func syllabic(ipa string) string {
