@@ -37,7 +37,8 @@ const Rate = 24000
 // FrontEnd says how words are pronounced.
 type FrontEnd interface {
 	Load(ctx context.Context) error
-	Speaks(language string) bool
+	// Check says why a language cannot be spelled.
+	Check(language string) error
 	Spell(ctx context.Context, r speech.Reading) (phoneme.Spelling, error)
 }
 
@@ -275,8 +276,9 @@ func (e *Engine) Prepare(ctx context.Context, r serve.Request) (serve.Utterance,
 		return nil, &serve.FieldError{Field: "language", Message: fmt.Sprintf("voice %.80q: %v", name, err)}
 	case language == "":
 		return nil, &serve.FieldError{Field: "language", Message: fmt.Sprintf("the name of voice %.80q tells no language: give one, like en-us", name)}
-	case !e.cfg.FrontEnd.Speaks(language):
-		return nil, &serve.FieldError{Field: "language", Message: fmt.Sprintf("language is %.40q: this server has no front end that says how its words sound", language)}
+	}
+	if err := e.cfg.FrontEnd.Check(language); err != nil {
+		return nil, &serve.FieldError{Field: "language", Message: err.Error()}
 	}
 	if e.sig.wholeSpeed && r.Speed != float64(int(r.Speed)) {
 		return nil, &serve.FieldError{Field: "speed", Message: fmt.Sprintf("speed is %v: this export of the model takes whole numbers, 1 or 2", r.Speed)}

@@ -28,7 +28,12 @@ type letters struct{}
 
 func (letters) Load(ctx context.Context) error { return ctx.Err() }
 
-func (letters) Speaks(language string) bool { return language != "ja" && language != "cmn" }
+func (letters) Check(language string) error {
+	if language == "ja" {
+		return errors.New("no front end")
+	}
+	return nil
+}
 
 func (letters) Spell(ctx context.Context, r speech.Reading) (phoneme.Spelling, error) {
 	var s phoneme.Spelling
