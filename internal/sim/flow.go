@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"loadline/internal/queueing"
 )
@@ -23,31 +24,32 @@ type station struct {
 // stationary fluid flow approximation (Wang, Tipper and Banerjee 1996).
 type curve struct {
 	station
-	nodes []node // by what is held
+	shorter float64 // the waiting of a chain of exponential services, times this
+	nodes   []*node // by what is held
 }
 
 // node is one rate of arrivals.
 type node struct {
 	lambda  float64
 	held    float64
-	served  float64 // a second
-	refused float64 // of arrivals
-	late    float64 // of those served
-	first   [len(shares)]float64
+	served  float64   // a second
+	refused float64   // of arrivals
+	late    float64   // of those served
 	up      []float64 // by n: how often in a second more than n come to be held
 	below   []float64 // by n: probability that at most n are held
+
+	parts []part // of the law of when requests are first heard
+	once  sync.Once
+	first []float64 // by bin of waits, that law; made when it is first asked for
 }
 
-// shares are the middles of the parts of the law of a wait that a node tells; weights are their sizes.
-var (
-	shares  = [...]float64{0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.925, 0.965, 0.985, 0.995}
-	weights = [...]float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.03, 0.01, 0.01}
-)
+// part is a share of the requests, whose time until they are heard has a mean and is of so many exponential stages.
+type part struct{ share, mean, shape float64 }
 
-// loads are the rates of arrivals of a curve's nodes, as shares of the most that the station completes.
-var loads = [...]float64{0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.54, 0.58, 0.62, 0.66, 0.7, 0.73, 0.76, 0.79,
-	0.82, 0.84, 0.86, 0.88, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.975, 0.98, 0.985, 0.99, 0.995, 1, 1.005, 1.01, 1.015, 1.02, 1.03, 1.04, 1.06, 1.08,
-	1.1, 1.15, 1.2, 1.3, 1.5, 2, 3, 5, 10, 40}
+// loads are the rates of arrivals of a curve's nodes, as shares of the most that the station completes; as many lie
+// halfway between them.
+var loads = [...]float64{0.002, 0.01, 0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.53, 0.6, 0.66, 0.71, 0.75, 0.79, 0.82, 0.85, 0.88, 0.9, 0.92, 0.94, 0.955, 0.97,
+	0.98, 0.99, 1, 1.01, 1.02, 1.04, 1.07, 1.1, 1.2, 1.4, 2, 4, 10, 40}
 
 // openRoom is how many requests a station without a bound is computed with: while it holds less than half of that the
 // bound is nothing.
@@ -61,14 +63,20 @@ func newCurve(s station) (*curve, error) {
 	}
 	// A service in stages is exact for one server. Several at once complete much like exponential ones, and their queue is
 	// shorter in proportion to the variability (Lee and Longton 1959).
-	chain, shorter := queueing.Chain{Mu: make([]float64, room), Stages: s.stages}, 1.0
+	chain := queueing.Chain{Stages: s.stages}
+	c.shorter = 1
 	if s.places > 1 {
-		chain.Stages, shorter = 1, (1+1/float64(s.stages))/2
+		chain.Stages, c.shorter = 1, (1+1/float64(s.stages))/2
+		room = s.places + int(math.Round(float64(room-s.places)/c.shorter)) // so that as much as there is room for fits in
 	}
-	for i := range chain.Mu {
-		chain.Mu[i] = s.rate(i + 1)
+	for i := range room {
+		chain.Mu = append(chain.Mu, s.rate(i+1))
 	}
-	for _, load := range loads {
+	for k := range 2*len(loads) - 1 {
+		load := loads[k/2]
+		if k%2 == 1 {
+			load = (load + loads[k/2+1]) / 2
+		}
 		lambda := load * s.most
 		if s.depth == 0 && load > 0.985 {
 			break
@@ -78,7 +86,7 @@ func newCurve(s station) (*curve, error) {
 			return nil, fmt.Errorf("steady state at %g a second: %w", lambda, err)
 		}
 		p := steady.Held()
-		n := node{lambda: lambda, refused: p[room]}
+		n := &node{lambda: lambda, refused: p[room]}
 		if s.depth == 0 {
 			n.refused = 0
 		}
@@ -87,13 +95,13 @@ func newCurve(s station) (*curve, error) {
 			n.held += float64(k) * x
 			waiting += float64(max(0, k-s.places)) * x
 		}
-		n.held -= waiting * (1 - shorter)
+		n.held -= waiting * (1 - c.shorter)
 		n.served = lambda * (1 - n.refused)
 		if len(c.nodes) > 0 && n.held <= c.nodes[len(c.nodes)-1].held*(1+1e-12) {
 			break // as full as it can be
 		}
 		n.peaks(p, chain)
-		c.waits(&n, p, shorter)
+		c.waits(n, p)
 		c.nodes = append(c.nodes, n)
 	}
 	return c, nil
@@ -131,9 +139,7 @@ func (n *node) peak(u, seconds float64, stations int) float64 {
 }
 
 // waits is when requests are first heard, from what they find.
-func (c *curve) waits(n *node, p []float64, shorter float64) {
-	type part struct{ share, mean, shape float64 }
-	var parts []part
+func (c *curve) waits(n *node, p []float64) {
 	admitted := 0.0
 	last := len(p)
 	if c.depth > 0 {
@@ -149,7 +155,7 @@ func (c *curve) waits(n *node, p []float64, shorter float64) {
 		own := c.first * float64(min(found+1, c.places)) / rate
 		q := part{x, own, math.Max(1, c.first*k)}
 		if ahead := found - c.places; ahead >= 0 {
-			wait, shape := (float64(ahead)+1)*shorter, float64(ahead)+1
+			wait, shape := (float64(ahead)+1)*c.shorter, float64(ahead)+1
 			if c.places == 1 {
 				wait, shape = float64(ahead)+(1+1/k)/2, float64(ahead)*k+1
 			}
@@ -157,38 +163,49 @@ func (c *curve) waits(n *node, p []float64, shorter float64) {
 			q.shape += shape
 		}
 		// Neighbours that differ little are one.
-		if m := len(parts) - 1; m >= 0 && q.mean < parts[m].mean*1.03 {
-			w := parts[m].share + x
-			parts[m].mean += (q.mean - parts[m].mean) * x / w
-			parts[m].shape += (q.shape - parts[m].shape) * x / w
-			parts[m].share = w
+		if m := len(n.parts) - 1; m >= 0 && q.mean < n.parts[m].mean*1.02 {
+			a := &n.parts[m]
+			w := a.share + x
+			a.mean += (q.mean - a.mean) * x / w
+			a.shape += (q.shape - a.shape) * x / w
+			a.share = w
 			continue
 		}
-		parts = append(parts, q)
+		n.parts = append(n.parts, q)
 	}
-	beyond := func(t float64) float64 {
-		sum := 0.0
-		for _, q := range parts {
-			sum += q.share * gammaBeyond(q.shape, t/q.mean)
-		}
-		return math.Min(1, sum/admitted)
+	for i := range n.parts {
+		n.parts[i].share /= admitted
 	}
-	n.late = beyond(c.slo)
-	lo := 0.0
-	for i, share := range shares {
-		a, b := lo, math.Max(lo, 1e-4)
-		for beyond(b) > 1-share && b < 1e5 {
-			a, b = b, 2*b
-		}
-		for range 16 {
-			if mid := (a + b) / 2; beyond(mid) > 1-share {
-				a = mid
-			} else {
-				b = mid
+	n.late = n.beyond(c.slo)
+}
+
+// beyond is the share of the requests that are first heard later than t.
+func (n *node) beyond(t float64) float64 {
+	sum := 0.0
+	for _, q := range n.parts {
+		sum += q.share * gammaBeyond(q.shape, t/q.mean)
+	}
+	return math.Min(1, sum)
+}
+
+// hear adds so many requests of a node to a histogram.
+func (n *node) hear(w *waits, many float64) {
+	n.once.Do(func() {
+		n.first = make([]float64, bins)
+		before := 1.0
+		for i := range bins - 1 {
+			after := before
+			if before > 0 {
+				after = math.Min(before, n.beyond(edge(i+1)))
 			}
+			n.first[i], before = before-after, after
 		}
-		n.first[i], lo = b, b
+		n.first[bins-1] = before
+	})
+	for i, x := range n.first {
+		w.bin[i] += x * many
 	}
+	w.n += many
 }
 
 // gammaBeyond is the chance that a time of mean 1 in so many exponential stages exceeds t (Wilson and Hilferty 1931).
@@ -219,7 +236,7 @@ func (c *curve) step(from state, lambda, seconds float64) (to state, served, ref
 		if i < 0 {
 			return -from.held - seconds*lambda
 		}
-		n := &c.nodes[i]
+		n := c.nodes[i]
 		return n.held - from.held - seconds*(lambda*(1-n.refused)-n.served)
 	}
 	last := len(c.nodes) - 1
@@ -239,7 +256,7 @@ func (c *curve) step(from state, lambda, seconds float64) (to state, served, ref
 	default:
 		to = state{i: i, share: 1, over: true, held: from.held + seconds*(lambda-c.most)}
 	}
-	b := &c.nodes[i+1]
+	b := c.nodes[i+1]
 	switch {
 	case to.over:
 		return to, c.most * seconds, 0
@@ -247,7 +264,7 @@ func (c *curve) step(from state, lambda, seconds float64) (to state, served, ref
 		to.held = b.held * to.share
 		return to, b.served * to.share * seconds, b.refused * lambda * to.share * seconds
 	}
-	a := &c.nodes[i]
+	a := c.nodes[i]
 	to.held = a.held + (b.held-a.held)*to.share
 	served = (a.served + (b.served-a.served)*to.share) * seconds
 	return to, served, math.Max(0, from.held+lambda*seconds-served-to.held)
@@ -273,31 +290,24 @@ func (c *curve) find(held float64) state {
 
 // nodesOf are the nodes around a state.
 func (c *curve) nodesOf(s state) (a, b *node) {
-	b = &c.nodes[s.i+1]
+	b = c.nodes[s.i+1]
 	if a = b; s.i >= 0 {
-		a = &c.nodes[s.i]
+		a = c.nodes[s.i]
 	}
 	return a, b
 }
 
-// heard is when the requests of a state are first heard: a share late, and the middles of the parts of the law.
-func (c *curve) heard(s state) (late float64, first [len(shares)]float64) {
-	if s.over {
-		rate := c.most
-		wait := math.Max(0, s.held-float64(c.places))/rate + c.first*float64(c.places)/rate
-		for i := range first {
-			first[i] = wait
-		}
-		if wait > c.slo {
-			late = 1
-		}
-		return late, first
+// late is the share of a state's requests that are first heard too late, and, where it is beyond all nodes, when they are.
+func (c *curve) late(s state) (late, wait float64) {
+	if !s.over {
+		a, b := c.nodesOf(s)
+		return a.late + (b.late-a.late)*s.share, 0
 	}
-	a, b := c.nodesOf(s)
-	for i := range first {
-		first[i] = a.first[i] + (b.first[i]-a.first[i])*s.share
+	wait = (math.Max(0, s.held-float64(c.places)) + c.first*float64(c.places)) / c.most
+	if wait > c.slo {
+		late = 1
 	}
-	return a.late + (b.late-a.late)*s.share, first
+	return late, wait
 }
 
 // peak is the most that is held within some seconds by the fullest of several stations in a state.
@@ -310,7 +320,11 @@ func (c *curve) peak(s state, u, seconds float64, stations int) float64 {
 	if s.share < 0.5 {
 		n = a
 	}
-	return n.peak(u, seconds, stations)
+	most := n.peak(u, seconds, stations)
+	if waiting := most - float64(c.places); waiting > 0 {
+		most -= math.Floor(waiting * (1 - c.shorter))
+	}
+	return most
 }
 
 // flows is the curves of a server, slowed by a factor.

@@ -22,7 +22,7 @@ func Fluid(c Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	f := &fluid{w: w, slot: -1, later: map[int]*[mostAttempts + 1]float64{}, lor: c.Routing == autoscale.LeastOutstanding, load: newLoad(c.Load), noise: rand.New(rand.NewPCG(c.Seed, causeNoise))}
+	f := &fluid{w: w, slot: -1, many: map[*node]float64{}, later: map[int]*[mostAttempts + 1]float64{}, lor: c.Routing == autoscale.LeastOutstanding, load: newLoad(c.Load), noise: rand.New(rand.NewPCG(c.Seed, causeNoise))}
 	if err := f.use(1); err != nil {
 		return Result{}, err
 	}
@@ -69,6 +69,8 @@ type fluid struct {
 	slot       int                       // the second under way
 	again      [mostAttempts + 1]float64 // by attempt: those that come again in it
 	later      map[int]*[mostAttempts + 1]float64
+	heard      []*node // at which requests were heard since the last point
+	many       map[*node]float64
 	err        error
 }
 
@@ -288,17 +290,32 @@ func (f *fluid) pass(c *cohort, lambda float64, live int, seconds float64) (refu
 		to.held = most
 	}
 	f.area += scale * to.held * seconds
-	late, first := curve.heard(to)
 	done := served * scale
 	f.served += done
 	f.t.completed += done
+	late, wait := curve.late(to)
 	f.t.late += done * late
-	for i, t := range first {
-		f.t.first.observe(t, done*weights[i])
+	if to.over {
+		f.t.first.observe(wait, done)
+	} else {
+		a, b := curve.nodesOf(to)
+		f.hear(a, done*(1-to.share))
+		f.hear(b, done*to.share)
 	}
 	c.state = to
 	c.held *= f.unit(c, scale)
 	return turned * scale
+}
+
+// hear notes that so many requests were heard as those of a node are.
+func (f *fluid) hear(n *node, many float64) {
+	if many == 0 {
+		return
+	}
+	if _, known := f.many[n]; !known {
+		f.heard = append(f.heard, n)
+	}
+	f.many[n] += many
 }
 
 // unit is what a cohort's held counts: one instance, or all together.
@@ -402,6 +419,11 @@ func (f *fluid) read(seconds float64) (level, float64) {
 func (f *fluid) flush(t *tally) float64 {
 	held := f.untold + f.area - f.told
 	f.untold, f.told = 0, f.area
+	for _, n := range f.heard {
+		n.hear(&f.t.first, f.many[n])
+	}
+	clear(f.many)
+	f.heard = f.heard[:0]
 	t.add(&f.t)
 	f.t = tally{}
 	return held
