@@ -62,6 +62,7 @@ func scripts(t *testing.T, dir string) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition:           condition,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ROOT", root)
 			env.Setenv("SAGEMAKER_LOCAL", localBinary)
@@ -76,6 +77,7 @@ func scripts(t *testing.T, dir string) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"local":   local,
 			"speaker": speaker,
+			"kokoro":  kokoro,
 			"glob":    glob,
 			"code":    code,
 			"wav":     wav,

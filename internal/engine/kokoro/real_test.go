@@ -51,7 +51,7 @@ func doubts(pcm []byte, rate, words int) (found []string) {
 	const size = 512
 	var low, voiced, high, all float64
 	var centres []float64
-	for at := 0; at+size <= n; at += size {
+	for at := 0; at+size <= n; at += 4 * size {
 		energy, centre := 0.0, 0.0
 		for k := 1; k < size/2; k++ {
 			re, im := 0.0, 0.0
@@ -88,7 +88,7 @@ func doubts(pcm []byte, rate, words int) (found []string) {
 	for _, c := range centres {
 		spread += (c - mid) * (c - mid) / float64(len(centres))
 	}
-	if len(centres) < 10 || math.Sqrt(spread) < 0.1*mid {
+	if len(centres) < 8 || math.Sqrt(spread) < 0.1*mid {
 		doubt("a spectrum that stays at %.0f Hz, by %.0f", mid, math.Sqrt(spread))
 	}
 	if step > 0.6 {
