@@ -9,7 +9,7 @@
 //	err = l.Run(ctx) // serves until ctx ends, and leaves nothing running
 //
 // One file a service, or several for the parts of a large one: sagemaker.go (models.go, configs.go, endpoints.go,
-// components.go), runtime.go, autoscaling.go (scaling….go), cloudwatch.go (getdata.go, listmetrics.go, alarms.go,
+// components.go), runtime.go, bidi.go, autoscaling.go (scaling….go), cloudwatch.go (getdata.go, listmetrics.go, alarms.go,
 // dashboards.go, tags.go), logs.go, iam.go, sts.go, quotas.go. The protocols are package wire's and know nothing of state;
 // the state (platform.go, route.go, meter.go, logbook.go, state.go) knows nothing of the wire; the time comes from
 // Config.Now.
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"loadline/internal/autoscale"
+	"loadline/internal/duplex"
 	"loadline/internal/fleet"
 	"loadline/internal/metric"
 )
@@ -102,6 +103,7 @@ type Starter func(ctx context.Context, s Spec) (Instance, error)
 // Config of the account.
 type Config struct {
 	Addr      string // loopback host:port; port 0: the kernel's choice
+	BidiAddr  string // likewise of the door for bidirectional streams, HTTP/2 over TLS; "": it is not open
 	Region    string // "": us-east-1
 	Account   string // "": 000000000000
 	Endpoints []Endpoint
@@ -129,6 +131,9 @@ type Config struct {
 	// NoLinkedRole leaves out the role that Application Auto Scaling works under, until a first target is registered.
 	NoLinkedRole bool
 
+	// Streams is the times of bidirectional streams, SageMaker's where they are zero.
+	Streams duplex.Rules
+
 	// LoseTokens makes paged listings of scalable targets end early without a token, as AWS's has been seen to do: what
 	// is not on such a page is not therefore absent.
 	LoseTokens bool
@@ -152,6 +157,7 @@ type Local struct {
 	now      func() time.Time
 	log      *log.Logger
 	listener net.Listener
+	bidi     *bidiDoor // nil: not open
 	metrics  *metric.Store
 	unknown  sync.Map // operations that were asked for and are not here
 	ready    chan struct{}
@@ -218,6 +224,12 @@ func New(cfg Config) (*Local, error) {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
 	}
 	l.listener = ln
+	if cfg.BidiAddr != "" {
+		if err := l.openBidi(); err != nil {
+			ln.Close()
+			return nil, err
+		}
+	}
 	return l, nil
 }
 
@@ -228,10 +240,15 @@ func (cfg *Config) Check() error {
 	if cfg.Start == nil && len(cfg.Endpoints) > 0 {
 		say("an endpoint needs a way to start its instances")
 	}
-	if host, _, err := net.SplitHostPort(cfg.Addr); err != nil {
-		say("address %q: give host:port, such as 127.0.0.1:8080: %w", cfg.Addr, err)
-	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		say("address %q is not loopback: nothing here asks who is calling, so only 127.0.0.0/8, [::1] and localhost are served", cfg.Addr)
+	for _, addr := range []string{cfg.Addr, cfg.BidiAddr} {
+		if addr == "" { // the second door
+			continue
+		}
+		if host, _, err := net.SplitHostPort(addr); err != nil {
+			say("address %q: give host:port, such as 127.0.0.1:8080: %w", addr, err)
+		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			say("address %q is not loopback: nothing here asks who is calling, so only 127.0.0.0/8, [::1] and localhost are served", addr)
+		}
 	}
 	names := map[string]bool{}
 	for _, e := range cfg.Endpoints {
@@ -278,9 +295,15 @@ func (l *Local) Run(ctx context.Context) error {
 	defer stop()
 	l.run = inner
 	server := &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: l.log}
-	served := make(chan error, 1)
+	servers := []*http.Server{server}
+	served := make(chan error, 2)
 	failed := make(chan error, 1)
 	l.work.Go(func() { served <- server.Serve(l.listener) })
+	if l.bidi != nil {
+		second := l.bidiServer()
+		servers = append(servers, second)
+		l.work.Go(func() { served <- second.ServeTLS(l.bidi.listener, "", "") })
+	}
 	l.work.Go(func() { l.clock(inner) })
 	l.work.Go(func() { failed <- l.boot(inner) })
 
@@ -308,8 +331,10 @@ func (l *Local) Run(ctx context.Context) error {
 	}
 	grace, cancel := context.WithTimeout(inner, exitGrace)
 	defer cancel()
-	if server.Shutdown(grace) != nil {
-		server.Close()
+	for _, s := range servers {
+		if s.Shutdown(grace) != nil {
+			s.Close()
+		}
 	}
 	l.door.Lock()
 	l.shut = true

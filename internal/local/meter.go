@@ -22,6 +22,9 @@ type meter struct {
 	errors4XX, errors5XX, modelErrors *metric.Series
 	modelLatency, overhead            *metric.Series // microseconds, to the last byte
 	cpu, memory, gpu, gpuMemory       *metric.Series // percent, cores and GPUs summed
+
+	// Of bidirectional streams alone: microseconds to the first part, and whether the stream broke once it had begun.
+	firstChunk, firstModel, firstOverhead, midStream *metric.Series
 }
 
 const (
@@ -53,6 +56,10 @@ func (l *Local) meterOf(dims, usage, concurrent, per string) (*meter, error) {
 		{&m.modelErrors, invocationNamespace, "InvocationModelErrors", "None", meterPeriod},
 		{&m.modelLatency, invocationNamespace, "ModelLatency", "Microseconds", meterPeriod},
 		{&m.overhead, invocationNamespace, "OverheadLatency", "Microseconds", meterPeriod},
+		{&m.firstChunk, invocationNamespace, "FirstChunkLatency", "Microseconds", meterPeriod},
+		{&m.firstModel, invocationNamespace, "FirstChunkModelLatency", "Microseconds", meterPeriod},
+		{&m.firstOverhead, invocationNamespace, "FirstChunkOverheadLatency", "Microseconds", meterPeriod},
+		{&m.midStream, invocationNamespace, "MidStreamErrors", "None", meterPeriod},
 		{&m.cpu, usage, "CPUUtilization", "Percent", meterPeriod},
 		{&m.memory, usage, "MemoryUtilization", "Percent", meterPeriod},
 		{&m.gpu, usage, "GPUUtilization", "Percent", meterPeriod},

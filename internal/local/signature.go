@@ -26,14 +26,9 @@ func (l *Local) verify(r *http.Request, body []byte) error {
 	if !l.cfg.VerifySignatures {
 		return nil
 	}
-	kind, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	kind, parts := authorization(r)
 	if kind != signatureForm {
 		return wire.Refuse(wire.NoSignature, "Missing Authentication Token: the request has no %s signature.", signatureForm)
-	}
-	parts := map[string]string{}
-	for _, p := range strings.Split(rest, ",") {
-		k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
-		parts[k] = v
 	}
 	scope := strings.Split(parts["Credential"], "/") // key, day, region, service, aws4_request
 	if len(scope) != 5 || scope[4] != "aws4_request" {
@@ -63,14 +58,30 @@ func (l *Local) verify(r *http.Request, body []byte) error {
 		return wire.Refuse(wire.BadSignature, "The body does not have the hash that was signed.")
 	}
 	text := strings.Join([]string{signatureForm, date, strings.Join(scope[1:], "/"), sum256([]byte(canonical(r, signed, hash)))}, "\n")
-	key := []byte("AWS4" + secretKey)
-	for _, part := range scope[1:] {
-		key = mac(key, part)
-	}
-	if !hmac.Equal([]byte(hex.EncodeToString(mac(key, text))), []byte(parts["Signature"])) {
+	if !hmac.Equal([]byte(hex.EncodeToString(mac(signingKey(scope[1:]), text))), []byte(parts["Signature"])) {
 		return wire.Refuse(wire.BadSignature, "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access Key and signing method.")
 	}
 	return nil
+}
+
+// authorization is the form of a request's signature, and its parts.
+func authorization(r *http.Request) (kind string, parts map[string]string) {
+	kind, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	parts = map[string]string{}
+	for _, p := range strings.Split(rest, ",") {
+		k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
+		parts[k] = v
+	}
+	return kind, parts
+}
+
+// signingKey is the account's key for a scope: day, region, service, aws4_request.
+func signingKey(scope []string) []byte {
+	key := []byte("AWS4" + secretKey)
+	for _, part := range scope {
+		key = mac(key, part)
+	}
+	return key
 }
 
 // canonical is the request in the form that is signed.

@@ -44,6 +44,10 @@ const (
 	StreamError         = "ModelStreamError"
 	RequestEntityTooBig = "RequestEntityTooLarge"
 
+	InputValidation   = "InputValidationError"
+	InternalError     = "InternalServerError"
+	StreamUnavailable = "ServiceUnavailableError"
+
 	MissingParameter    = "MissingRequiredParameterException"
 	InvalidValue        = "InvalidParameterValueException"
 	InvalidCombination  = "InvalidParameterCombinationException"
@@ -98,6 +102,10 @@ var codes = map[string]struct {
 	ServiceUnavailable:  {503, ""},
 	StreamError:         {400, ""}, // it travels within a stream
 	RequestEntityTooBig: {413, ""},
+
+	InputValidation:   {400, ""},
+	InternalError:     {500, ""},
+	StreamUnavailable: {503, ""},
 
 	MissingParameter:    {400, "MissingParameter"},
 	InvalidValue:        {400, "InvalidParameterValue"},
