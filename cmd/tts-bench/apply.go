@@ -71,15 +71,16 @@ It deletes only what an earlier plan has made.`,
 
 // saved is what an apply found, so that it can be put back.
 type saved struct {
-	Schema   string        `json:"schema"`
-	RunID    string        `json:"run_id"`
-	At       time.Time     `json:"at"`
-	Region   string        `json:"region"`
-	URL      string        `json:"endpoint_url,omitempty"`
-	Endpoint string        `json:"endpoint"`
-	Variant  string        `json:"variant"`
-	Plan     string        `json:"plan"`
-	Before   audit.Scaling `json:"before"`
+	Schema    string        `json:"schema"`
+	RunID     string        `json:"run_id"`
+	At        time.Time     `json:"at"`
+	Region    string        `json:"region"`
+	URL       string        `json:"endpoint_url,omitempty"`
+	Endpoint  string        `json:"endpoint"`
+	Variant   string        `json:"variant"`
+	Component string        `json:"component,omitempty"`
+	Plan      string        `json:"plan"`
+	Before    audit.Scaling `json:"before"`
 }
 
 const schemaSaved = "loadline/apply/1"
@@ -140,6 +141,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 	if err != nil {
 		return err
 	}
+	v.Of(p.Target.Component)
 	hold, err := a.lock(f.stateDir, p.Target.Endpoint, v.Name())
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 		return err
 	}
 	planned := audit.Planned(p)
-	have, err := awsfleet.NewAuditor(cfg).Endpoint(ctx, p.Target.Endpoint, v.Name())
+	have, err := awsfleet.NewAuditor(cfg).Component(ctx, p.Target.Endpoint, p.Target.Component, v.Name())
 	if err == nil {
 		err = readWhole(have)
 	}
@@ -183,7 +185,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 	}
 	now := time.Now().UTC()
 	s := saved{Schema: schemaSaved, RunID: store.NewRunID(now), At: now, Region: cfg.Region, URL: f.endpointURL,
-		Endpoint: p.Target.Endpoint, Variant: v.Name(), Plan: f.plan, Before: before}
+		Endpoint: p.Target.Endpoint, Variant: v.Name(), Component: p.Target.Component, Plan: f.plan, Before: before}
 	path, err := a.saveScaling(f.stateDir, s)
 	if err != nil {
 		return fmt.Errorf("save what is deployed: %w: nothing was changed", err)
@@ -227,12 +229,13 @@ func (a *app) applicable(ctx context.Context, cfg aws.Config, v *awsfleet.Varian
 	for _, w := range warnings {
 		v.Note(w)
 	}
-	if quota, err := awsfleet.Quota(ctx, cfg, state.Fingerprint.InstanceType); err != nil {
+	if p.Target.Component != "" { // copies share instances: how many they need is the platform's to say
+	} else if quota, err := awsfleet.Quota(ctx, cfg, state.Fingerprint.InstanceType); err != nil {
 		v.Note(fmt.Sprintf("the quota could not be read: %v", err))
 	} else if quota < p.Config.MaxInstances {
 		v.Note(fmt.Sprintf("the account may run %d of %s, and the plan goes up to %d: a scale-out beyond the quota is refused whole", quota, state.Fingerprint.InstanceType, p.Config.MaxInstances))
 	}
-	denied, err := awsfleet.Denied(ctx, cfg, actionsOf("applying"))
+	denied, err := awsfleet.Denied(ctx, cfg, actionsOf("applying", p.Target.Component != ""))
 	switch {
 	case err != nil:
 		v.Note(fmt.Sprintf("the caller's permissions could not be checked beforehand: %v", err))
@@ -245,7 +248,7 @@ func (a *app) applicable(ctx context.Context, cfg aws.Config, v *awsfleet.Varian
 // readBack compares what is deployed now with the plan's scaling.
 func (a *app) readBack(ctx context.Context, cfg aws.Config, p *artifact.Plan, file string) error {
 	planned := audit.Planned(p)
-	have, err := awsfleet.NewAuditor(cfg).Endpoint(ctx, p.Target.Endpoint, p.Target.Variant)
+	have, err := awsfleet.NewAuditor(cfg).Component(ctx, p.Target.Endpoint, p.Target.Component, p.Target.Variant)
 	if err == nil {
 		err = readWhole(have)
 	}
@@ -270,7 +273,7 @@ func (a *app) undo(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s s
 
 func (a *app) restoreScaling(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s saved, planned audit.Scaling) error {
 	named := audit.Scaling{Alarms: append(planned.Alarms, s.Before.Alarms...)}
-	have, err := awsfleet.NewAuditor(cfg).Endpoint(ctx, s.Endpoint, s.Variant)
+	have, err := awsfleet.NewAuditor(cfg).Component(ctx, s.Endpoint, s.Component, s.Variant)
 	if err == nil {
 		err = readWhole(have)
 	}
@@ -280,7 +283,7 @@ func (a *app) restoreScaling(ctx context.Context, cfg aws.Config, v *awsfleet.Va
 	if err := v.Apply(ctx, audit.Between(audit.Now(have, s.Before.Resource, named), s.Before, true)); err != nil {
 		return err
 	}
-	have, err = awsfleet.NewAuditor(cfg).Endpoint(ctx, s.Endpoint, s.Variant)
+	have, err = awsfleet.NewAuditor(cfg).Component(ctx, s.Endpoint, s.Component, s.Variant)
 	if err != nil {
 		return err
 	}
@@ -321,6 +324,7 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 	if err != nil {
 		return err
 	}
+	v.Of(s.Component)
 	hold, err := a.lock(f.stateDir, s.Endpoint, s.Variant)
 	if err != nil {
 		return err
@@ -333,7 +337,7 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 	if p, err := readRecord(s.Plan, artifact.ReadPlan); err == nil {
 		planned = audit.Planned(p)
 	}
-	have, err := awsfleet.NewAuditor(cfg).Endpoint(ctx, s.Endpoint, s.Variant)
+	have, err := awsfleet.NewAuditor(cfg).Component(ctx, s.Endpoint, s.Component, s.Variant)
 	if err == nil {
 		err = readWhole(have)
 	}

@@ -181,7 +181,7 @@ func (a *app) drift(cmd *cobra.Command, f driftFlags) error {
 
 // audited reads one endpoint and compares it.
 func (a *app) audited(ctx context.Context, reader *awsfleet.Auditor, s subject, stateDir string) (audit.Report, error) {
-	have, err := reader.Endpoint(ctx, s.want.Endpoint, variantsOf(s.want)...)
+	have, err := reader.Component(ctx, s.want.Endpoint, s.want.Component, variantsOf(s.want)...)
 	if err != nil {
 		return audit.Report{}, exit.CannotTell(err)
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadline/internal/artifact"
 	"loadline/internal/exit"
 )
 
 // grant is what one purpose needs, by statement: actions, and the kind of resource that they are limited to.
 type grant struct {
-	sid, resource string // resource: endpoint, model, logs, alarms, role or *
+	sid, resource string // resource: endpoint, sagemaker, components, logs, alarms, role or *
 	actions       []string
 }
 
@@ -24,6 +25,7 @@ var purposes = []string{"reading", "measuring", "applying", "proving"}
 var (
 	reading = []grant{
 		{"ReadEndpoint", "sagemaker", []string{"sagemaker:DescribeEndpoint", "sagemaker:DescribeEndpointConfig", "sagemaker:DescribeModel", "sagemaker:ListTags"}},
+		{"ReadComponents", "components", []string{"sagemaker:DescribeInferenceComponent"}},
 		{"ReadScaling", "*", []string{"application-autoscaling:DescribeScalableTargets", "application-autoscaling:DescribeScalingPolicies", "application-autoscaling:DescribeScheduledActions",
 			"application-autoscaling:DescribeScalingActivities", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData", "sagemaker:ListEndpoints", "servicequotas:ListServiceQuotas"}},
 		{"ReadRole", "role", []string{"iam:GetRole"}},
@@ -36,6 +38,7 @@ var (
 	}
 	applying = []grant{
 		{"Scale", "endpoint", []string{"sagemaker:UpdateEndpointWeightsAndCapacities"}},
+		{"ScaleCopies", "components", []string{"sagemaker:UpdateInferenceComponentRuntimeConfig"}},
 		{"PutScaling", "*", []string{"application-autoscaling:RegisterScalableTarget", "application-autoscaling:DeregisterScalableTarget",
 			"application-autoscaling:PutScalingPolicy", "application-autoscaling:DeleteScalingPolicy"}},
 		{"PutAlarms", "alarms", []string{"cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms"}},
@@ -58,11 +61,13 @@ func grantsFor(purpose string) []grant {
 	return nil
 }
 
-// actionsOf are the actions that a purpose needs.
-func actionsOf(purpose string) []string {
+// actionsOf are the actions that a purpose needs, those on inference components only where there are some.
+func actionsOf(purpose string, components bool) []string {
 	var out []string
 	for _, g := range grantsFor(purpose) {
-		out = append(out, g.actions...)
+		if g.resource != "components" || components {
+			out = append(out, g.actions...)
+		}
 	}
 	return out
 }
@@ -131,6 +136,8 @@ func iamPolicy(purpose, endpoint, region, account string) (string, error) {
 			s.Resource = arn("sagemaker", "endpoint/"+endpoint)
 		case "sagemaker":
 			s.Resource = []string{arn("sagemaker", "endpoint/"+endpoint), arn("sagemaker", "endpoint-config/*"), arn("sagemaker", "model/*")}
+		case "components":
+			s.Resource = arn("sagemaker", "inference-component/*")
 		case "logs":
 			s.Resource = arn("logs", "log-group:/aws/sagemaker/Endpoints/"+endpoint+":*")
 		case "alarms":
@@ -140,8 +147,8 @@ func iamPolicy(purpose, endpoint, region, account string) (string, error) {
 		}
 		for _, action := range g.actions {
 			if strings.HasPrefix(action, "application-autoscaling:") && !strings.Contains(action, ":Describe") {
-				s.Condition = map[string]any{"StringEquals": map[string]string{
-					"application-autoscaling:service-namespace": "sagemaker", "application-autoscaling:scalable-dimension": "sagemaker:variant:DesiredInstanceCount"}}
+				s.Condition = map[string]any{"StringEquals": map[string]any{
+					"application-autoscaling:service-namespace": "sagemaker", "application-autoscaling:scalable-dimension": []string{artifact.InstanceCount, artifact.CopyCount}}}
 			}
 		}
 		doc.Statement = append(doc.Statement, s)

@@ -82,6 +82,7 @@ func (r *Report) Drift() bool {
 // Declared is what models.yaml and the plan say of one variant.
 type Declared struct {
 	Model, Endpoint, Variant string
+	Component                string            // inference component whose copies scale; "": instances do
 	InstanceType             string            // "": not declared, as is every empty field below
 	ImageDigest              string            // hex
 	Env                      map[string]string // nil: not declared
@@ -100,6 +101,7 @@ func (d *Declared) Plan(p *artifact.Plan) {
 	d.Scaling = d.Max > max(d.Min, 1)
 	d.Policies, d.Alarms = p.Policies, p.Alarms
 	d.QueueBound = &p.Config.QueueMaxDepth
+	d.Component = p.Target.Component
 	if p.Scenario.Routing == capacity.RouteLOR {
 		d.Routing = "LEAST_OUTSTANDING_REQUESTS"
 	}
@@ -113,6 +115,7 @@ type Deployed struct {
 	Status, Reason   string
 	Modified         time.Time
 	Variants         []Variant
+	Component        *Component // that was asked for; nil: none was, or AWS says that there is none
 	Tags             map[string]string
 	Freeze           *artifact.Freeze // the record of this machine, if a run left one
 	Invocations      *float64         // in the last ten minutes
@@ -140,6 +143,12 @@ type Variant struct {
 	LastSet                  int  // count that the scaler set last; 0: none is known
 	LastSetAt                time.Time
 	Async, Serverless, Multi bool
+}
+
+// Component is an inference component. Its image, environment and queue bound stand in its variant.
+type Component struct {
+	Name, Status, Reason string
+	Desired, Current     int // copies
 }
 
 // Target is a scalable target.
@@ -253,10 +262,28 @@ func shown(v any) string {
 // near says whether two numbers are the same but for how they were written.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
 
-func (c *comparison) resource() string { return Resource(c.have.Endpoint, c.want.Variant) }
+func (c *comparison) resource() string {
+	if c.want.Component != "" {
+		return ComponentResource(c.want.Component)
+	}
+	return Resource(c.have.Endpoint, c.want.Variant)
+}
 
 // Resource is the id under which Application Auto Scaling knows a variant.
 func Resource(endpoint, variant string) string { return "endpoint/" + endpoint + "/variant/" + variant }
+
+// ComponentResource is the id of an inference component.
+func ComponentResource(component string) string { return componentPrefix + component }
+
+const componentPrefix = "inference-component/"
+
+// Dimension is the scalable dimension of a resource: instances, or copies.
+func Dimension(resource string) string {
+	if strings.HasPrefix(resource, componentPrefix) {
+		return artifact.CopyCount
+	}
+	return artifact.InstanceCount
+}
 
 // variantOf is the variant that a resource id names.
 func variantOf(resource string) (endpoint, variant string) {
@@ -278,7 +305,7 @@ func (c *comparison) apply() string {
 // aas is a command of the AWS CLI on the variant's scaling.
 func (c *comparison) aas(command, resource string, more ...string) string {
 	s := "aws application-autoscaling " + command + " --service-namespace sagemaker --resource-id " + resource +
-		" --scalable-dimension sagemaker:variant:DesiredInstanceCount"
+		" --scalable-dimension " + Dimension(resource)
 	if c.have.Region != "" {
 		s += " --region " + c.have.Region
 	}

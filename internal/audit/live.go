@@ -40,8 +40,29 @@ func (c *comparison) endpoint() {
 	} else {
 		c.variant(live, frozen)
 	}
+	c.component()
 	c.scaling(live, frozen)
 	c.orphans()
+}
+
+// component says what is wrong with the inference component whose copies the plan scales.
+func (c *comparison) component() {
+	name, have := c.want.Component, c.have.Component
+	if name == "" || c.unread("component") {
+		return
+	}
+	res := c.resource()
+	switch {
+	case have == nil:
+		c.find("component_missing", High, res, "the endpoint has no such inference component", "component "+name, "")
+		for _, t := range c.have.Targets {
+			if t.Resource == res {
+				c.find("target_orphan", High, res, "a scalable target of an inference component that does not exist", "none", c.aas("deregister-scalable-target", res))
+			}
+		}
+	case have.Status != freeze.InService:
+		c.find("component_status", High, res, strings.TrimSpace("it is "+have.Status+" "+have.Reason), freeze.InService, "")
+	}
 }
 
 // unread says whether something could not be read.
@@ -115,7 +136,7 @@ func (c *comparison) variant(v *Variant, frozen bool) {
 			"a deployment keeps the live count (RetainAllVariantProperties)",
 			fmt.Sprintf("aws sagemaker update-endpoint-weights-and-capacities --endpoint-name %s --desired-weights-and-capacities VariantName=%s,DesiredInstanceCount=%d", c.have.Endpoint, v.Name, v.LastSet))
 	}
-	if q, ok := c.have.Quota[v.InstanceType]; ok && d.Max > 0 && q < d.Max {
+	if q, ok := c.have.Quota[v.InstanceType]; ok && d.Component == "" && d.Max > 0 && q < d.Max {
 		c.find("quota", High, res, fmt.Sprintf("the account may run %d of %s", q, v.InstanceType), fmt.Sprintf("max_instances %d: a scale-out beyond the quota is refused whole", d.Max),
 			fmt.Sprintf("aws service-quotas list-service-quotas --service-code sagemaker --query \"Quotas[?QuotaName=='%s for endpoint usage']\"", v.InstanceType))
 	}
@@ -157,7 +178,7 @@ func (c *comparison) scaling(live *Variant, frozen bool) {
 	}
 	if t == nil {
 		if d.Scaling && !c.renamed() {
-			c.find("target_missing", High, res, "no scalable target", fmt.Sprintf("%d to %d instances", d.Min, d.Max), c.apply())
+			c.find("target_missing", High, res, "no scalable target", fmt.Sprintf("%d to %d %s", d.Min, d.Max, counted(res)), c.apply())
 		}
 		return
 	}
@@ -181,8 +202,15 @@ func (c *comparison) scaling(live *Variant, frozen bool) {
 				c.find(s.kind, s.sev, res, s.what+" is suspended", s.what+" active", thaw)
 			}
 		}
-		if live != nil && live.Desired < t.Min {
-			c.find("below_min", High, res, fmt.Sprintf("%d instances", live.Desired), fmt.Sprintf("at least %d, the target's min", t.Min), c.apply())
+		have := -1
+		switch {
+		case d.Component != "" && c.have.Component != nil:
+			have = c.have.Component.Desired
+		case d.Component == "" && live != nil:
+			have = live.Desired
+		}
+		if have >= 0 && have < t.Min {
+			c.find("below_min", High, res, fmt.Sprintf("%d %s", have, counted(res)), fmt.Sprintf("at least %d, the target's min", t.Min), c.apply())
 		}
 	}
 	if r := c.have.Role; r != nil && !*r {

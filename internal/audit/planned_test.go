@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"loadline/internal/artifact"
@@ -13,7 +14,7 @@ import (
 )
 
 // planned is a plan of the published ladder.
-func planned(t *testing.T, rule string, edit func(*plan.Input)) *artifact.Plan {
+func planned(t *testing.T, rule string, more plan.Scaled) *artifact.Plan {
 	t.Helper()
 	data, err := os.ReadFile("../artifact/testdata/published/qmax-kokoro-82m-response-stream-g5xlarge-8b1b96bc.json")
 	if err != nil {
@@ -23,10 +24,7 @@ func planned(t *testing.T, rule string, edit func(*plan.Input)) *artifact.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := plan.Input{QMax: q, AssumeT: 320, Scenario: capacity.Scenario{Rule: rule, PeakRPS: 100, TroughRPS: 10, SurgeRatio: 1.25, MinFloor: 1, Ceiling: 60, Accept: []string{"fleet_throughput"}}}
-	if edit != nil {
-		edit(&in)
-	}
+	in := plan.Input{QMax: q, AssumeT: 320, Scenario: capacity.Scenario{Rule: rule, PeakRPS: 100, TroughRPS: 10, SurgeRatio: 1.25, MinFloor: 1, Ceiling: 60, Accept: []string{"fleet_throughput"}}, Scaled: more}
 	p, err := plan.Make(in)
 	if err != nil {
 		t.Fatal(err)
@@ -122,11 +120,51 @@ func emitted(t *testing.T, p *artifact.Plan) Scaling {
 
 // TestEmittedIsPlanned: a template deploys what apply would put, value by value.
 func TestEmittedIsPlanned(t *testing.T) {
-	for _, rule := range []string{capacity.RuleFlow, capacity.RuleSlots} {
-		p := planned(t, rule, nil)
+	for rule, more := range map[string]plan.Scaled{capacity.RuleSlots: {CPU: 70, VCPUs: 4}, capacity.RuleFlow: {Component: "voice"}} {
+		p := planned(t, rule, more)
 		have, want := emitted(t, p), Planned(p)
-		if c := Between(have, want, true); !c.Empty() || len(have.Policies) != len(p.Policies) || len(have.Alarms) != len(p.Alarms) {
-			t.Errorf("%s: %d policies, %d alarms; apply would still %q", rule, len(have.Policies), len(have.Alarms), c.Lines())
+		if c := Between(have, want, true); !c.Empty() || have.Resource != want.Resource || len(have.Policies) != len(p.Policies) || len(have.Alarms) != len(p.Alarms) {
+			t.Errorf("%s: %s, %d policies, %d alarms; apply would still %q", rule, have.Resource, len(have.Policies), len(have.Alarms), c.Lines())
+		}
+	}
+}
+
+// TestComponent: the copies of an inference component are compared as instances are.
+func TestComponent(t *testing.T) {
+	base := func() (Declared, Deployed) {
+		want, have := clean()
+		want.Component, have.Component = "voice", &Component{Name: "voice", Status: "InService", Desired: 2, Current: 2}
+		for i := range have.Policies {
+			have.Policies[i].Resource = "inference-component/voice"
+		}
+		have.Targets[0].Resource = "inference-component/voice"
+		return want, have
+	}
+	want, have := base()
+	if r := Compare(want, have, now); r.Drift() {
+		t.Errorf("clean: %+v", r.Findings)
+	}
+	for _, c := range []struct {
+		kind string
+		do   func(*Deployed)
+	}{
+		{"component_missing", func(h *Deployed) { h.Component = nil }},
+		{"target_orphan", func(h *Deployed) { h.Component = nil }},
+		{"component_status", func(h *Deployed) { h.Component.Status, h.Component.Reason = "Failed", "no memory" }},
+		{"below_min", func(h *Deployed) { h.Component.Desired = 0 }},
+		{"target_missing", func(h *Deployed) { h.Targets = nil }},
+		{"target_value", func(h *Deployed) { h.Policies[0].Target = new(1.0) }},
+	} {
+		want, have := base()
+		c.do(&have)
+		r := Compare(want, have, now)
+		i := slices.IndexFunc(r.Findings, func(f Finding) bool {
+			return f.Kind == c.kind && strings.Contains(f.Resource, "inference-component/voice")
+		})
+		if i < 0 {
+			t.Errorf("%s is not found: %+v", c.kind, r.Findings)
+		} else if m := r.Findings[i].Mend; strings.HasPrefix(m, "aws application-autoscaling") && !strings.Contains(m, "sagemaker:inference-component:DesiredCopyCount") {
+			t.Errorf("%s is mended by %s", c.kind, m)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Scaling struct {
 
 // Planned is the scaling that the plan declares.
 func Planned(p *artifact.Plan) Scaling {
-	res := Resource(p.Target.Endpoint, p.Target.Variant)
+	res, _ := p.Target.Scales()
 	s := Scaling{Resource: res, Target: &Target{Resource: res, Min: max(1, p.Config.MinInstances), Max: max(1, p.Config.MaxInstances)}}
 	for _, w := range p.Policies {
 		out := Policy{Name: w.Name, Resource: res, Type: w.Type, Metric: w.Metric, NoScaleIn: w.NoScaleIn}
@@ -106,7 +106,7 @@ func (c Changes) Empty() bool {
 func (c Changes) Lines() []string {
 	var out []string
 	if t := c.Register; t != nil {
-		out = append(out, "register the target: "+shown(t.Min)+" to "+shown(t.Max)+" instances")
+		out = append(out, "register the target: "+shown(t.Min)+" to "+shown(t.Max)+" "+counted(t.Resource))
 	}
 	for _, p := range c.Put {
 		verb := "create"
@@ -132,6 +132,14 @@ func (c Changes) Lines() []string {
 		out = append(out, "deregister the target: there was none")
 	}
 	return out
+}
+
+// counted is what a target's bounds count.
+func counted(resource string) string {
+	if Dimension(resource) == artifact.CopyCount {
+		return "copies"
+	}
+	return "instances"
 }
 
 // Between is what turns have into want. A suspension is kept as it is, unless want states one itself (undo).

@@ -39,7 +39,7 @@ func (v *Variant) Apply(ctx context.Context, c audit.Changes) error {
 	remove := func(name string) error {
 		v.Say("deleting policy " + name)
 		_, err := v.scaling.DeleteScalingPolicy(ctx, &applicationautoscaling.DeleteScalingPolicyInput{
-			ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: instanceCount, ResourceId: aws.String(v.resource()), PolicyName: &name})
+			ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: v.dimension(), ResourceId: aws.String(v.resource()), PolicyName: &name})
 		var gone *aas.ObjectNotFoundException
 		if err != nil && !errors.As(err, &gone) {
 			return fmt.Errorf("delete policy %s: %w", name, cause(ctx, plain(err)))
@@ -75,7 +75,7 @@ func (v *Variant) Apply(ctx context.Context, c audit.Changes) error {
 	if c.Deregister {
 		v.Say("deregistering the scalable target")
 		_, err := v.scaling.DeregisterScalableTarget(ctx, &applicationautoscaling.DeregisterScalableTargetInput{
-			ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: instanceCount, ResourceId: aws.String(v.resource())})
+			ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: v.dimension(), ResourceId: aws.String(v.resource())})
 		var gone *aas.ObjectNotFoundException
 		if err != nil && !errors.As(err, &gone) {
 			return fmt.Errorf("deregister %s: %w", v.resource(), cause(ctx, plain(err)))
@@ -88,7 +88,7 @@ func (v *Variant) Apply(ctx context.Context, c audit.Changes) error {
 func (v *Variant) registerNew(ctx context.Context, t *audit.Target) error {
 	f := freeze.Flags{Out: t.Out, In: t.In, Sched: t.Sched}
 	_, err := v.scaling.RegisterScalableTarget(ctx, &applicationautoscaling.RegisterScalableTargetInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: instanceCount, ResourceId: aws.String(v.resource()),
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: v.dimension(), ResourceId: aws.String(v.resource()),
 		MinCapacity: aws.Int32(int32(t.Min)), MaxCapacity: aws.Int32(int32(t.Max)),
 		SuspendedState: &aas.SuspendedState{DynamicScalingOutSuspended: &f.Out, DynamicScalingInSuspended: &f.In, ScheduledScalingSuspended: &f.Sched},
 	})
@@ -97,7 +97,7 @@ func (v *Variant) registerNew(ctx context.Context, t *audit.Target) error {
 
 func (v *Variant) putPolicy(ctx context.Context, p audit.Policy) (arn string, err error) {
 	in := &applicationautoscaling.PutScalingPolicyInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: instanceCount, ResourceId: aws.String(v.resource()), PolicyName: &p.Name}
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: v.dimension(), ResourceId: aws.String(v.resource()), PolicyName: &p.Name}
 	narrow := func(n *int) *int32 {
 		if n == nil {
 			return nil
@@ -177,7 +177,7 @@ func (v *Variant) policyARN(ctx context.Context, name string, arns map[string]st
 		return arn, nil
 	}
 	out, err := v.scaling.DescribeScalingPolicies(ctx, &applicationautoscaling.DescribeScalingPoliciesInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: instanceCount, ResourceId: aws.String(v.resource()), PolicyNames: []string{name}})
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ScalableDimension: v.dimension(), ResourceId: aws.String(v.resource()), PolicyNames: []string{name}})
 	if err != nil {
 		return "", cause(ctx, plain(err))
 	}

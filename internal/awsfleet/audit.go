@@ -17,7 +17,6 @@ import (
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 	"github.com/aws/smithy-go/middleware"
 
-	"loadline/internal/artifact"
 	"loadline/internal/audit"
 	"loadline/internal/capacity"
 )
@@ -56,6 +55,10 @@ func (a *Auditor) Calls() int { return a.calls }
 
 const instanceCount = aas.ScalableDimensionSageMakerVariantDesiredInstanceCount
 
+func dimensionOf(resource string) aas.ScalableDimension {
+	return aas.ScalableDimension(audit.Dimension(resource))
+}
+
 // reading is one endpoint being read.
 type reading struct {
 	*Auditor
@@ -75,6 +78,12 @@ func (r *reading) failed(what string, err error) bool {
 // Endpoint reads one endpoint, the named variants' scaling included whether or not they exist. Only the end of ctx is an
 // error: what could not be read is in the result.
 func (a *Auditor) Endpoint(ctx context.Context, endpoint string, variants ...string) (audit.Deployed, error) {
+	return a.Component(ctx, endpoint, "", variants...)
+}
+
+// Component reads an endpoint as Endpoint does, and with it the inference component of that name and its scaling; "" is
+// none.
+func (a *Auditor) Component(ctx context.Context, endpoint, component string, variants ...string) (audit.Deployed, error) {
 	began := a.calls
 	r := &reading{Auditor: a, ctx: ctx, d: audit.Deployed{Region: a.cfg.Region, Endpoint: endpoint}}
 	r.live()
@@ -83,8 +92,11 @@ func (a *Auditor) Endpoint(ctx context.Context, endpoint string, variants ...str
 			variants = append(variants, v.Name)
 		}
 	}
-	r.scaling(variants)
-	r.alarms()
+	if component != "" {
+		r.component(component)
+	}
+	r.scaling(variants, component)
+	r.alarms(component)
 	if !r.d.Missing {
 		r.traffic(variants)
 		r.accountWide()
@@ -108,7 +120,7 @@ func (r *reading) live() {
 	if r.failed("endpoint", err) {
 		return
 	}
-	models := map[string]*sagemaker.DescribeModelOutput{}
+	models := map[string][]sm.ContainerDefinition{}
 	for i := range out.ProductionVariants {
 		pv := &out.ProductionVariants[i]
 		v := audit.Variant{Name: aws.ToString(pv.VariantName), Desired: int(aws.ToInt32(pv.DesiredInstanceCount)), Current: int(aws.ToInt32(pv.CurrentInstanceCount)),
@@ -144,47 +156,34 @@ func (r *reading) live() {
 	r.d.Tags = tags
 }
 
-func (r *reading) model(v *audit.Variant, name *string, models map[string]*sagemaker.DescribeModelOutput) {
+func (r *reading) model(v *audit.Variant, name *string, models map[string][]sm.ContainerDefinition) {
 	if name == nil {
 		return
 	}
-	m := models[*name]
-	if m == nil {
+	containers, known := models[*name]
+	if !known {
 		var err error
-		if m, err = r.sm.DescribeModel(r.ctx, &sagemaker.DescribeModelInput{ModelName: name}); r.failed("model", err) {
+		if containers, err = ofModel(r.ctx, r.sm, name); r.failed("model", err) {
 			return
 		}
-		models[*name] = m
+		models[*name] = containers
 	}
-	containers := m.Containers
-	if m.PrimaryContainer != nil {
-		containers = append(containers, *m.PrimaryContainer)
-	}
-	if v.Multi = len(containers) != 1; v.Multi {
-		return
-	}
-	if v.ImageDigest == "" {
-		v.ImageDigest = artifact.ImageDigest(aws.ToString(containers[0].Image))
-	}
-	env := containers[0].Environment
-	if env == nil {
-		env = map[string]string{}
-	}
-	v.Env, _ = artifact.ContainerEnv(env)
-	if bound, bad := queueBound(env); bad == "" {
-		v.QueueBound = &bound
-	}
+	runs(v, containers)
 }
 
 // scaling reads targets by their exact ids, in batches that AWS answers whole, and what hangs on each.
-func (r *reading) scaling(variants []string) {
+func (r *reading) scaling(variants []string, component string) {
 	var ids []string
 	for _, v := range variants {
 		ids = append(ids, audit.Resource(r.d.Endpoint, v))
 	}
-	for batch := range slices.Chunk(ids, 50) {
+	batches := slices.Collect(slices.Chunk(ids, 50))
+	if component != "" {
+		batches = append(batches, []string{audit.ComponentResource(component)})
+	}
+	for _, batch := range batches {
 		out, err := r.aas.DescribeScalableTargets(r.ctx, &applicationautoscaling.DescribeScalableTargetsInput{
-			ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceIds: batch, ScalableDimension: instanceCount})
+			ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceIds: batch, ScalableDimension: dimensionOf(batch[0])})
 		if r.failed("targets", err) {
 			return
 		}
@@ -209,7 +208,7 @@ func targetOf(t aas.ScalableTarget) audit.Target {
 
 func (r *reading) policies(resource string) {
 	pages := applicationautoscaling.NewDescribeScalingPoliciesPaginator(r.aas, &applicationautoscaling.DescribeScalingPoliciesInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: instanceCount})
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: dimensionOf(resource)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(r.ctx)
 		if r.failed("policies", err) {
@@ -258,7 +257,7 @@ func whole(v *int32) *int {
 
 func (r *reading) schedules(resource string) {
 	pages := applicationautoscaling.NewDescribeScheduledActionsPaginator(r.aas, &applicationautoscaling.DescribeScheduledActionsInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: instanceCount})
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: dimensionOf(resource)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(r.ctx)
 		if r.failed("schedules", err) {
@@ -279,7 +278,7 @@ var setCount = regexp.MustCompile(`desired instance count to (\d+)`)
 // activities finds the count that the scaler set last.
 func (r *reading) activities(resource string) {
 	out, err := r.aas.DescribeScalingActivities(r.ctx, &applicationautoscaling.DescribeScalingActivitiesInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: instanceCount, MaxResults: aws.Int32(10)})
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: dimensionOf(resource), MaxResults: aws.Int32(10)})
 	if r.failed("activities", err) {
 		return
 	}
@@ -299,7 +298,7 @@ func (r *reading) activities(resource string) {
 }
 
 // alarms reads those of the policies, and those whose names say that they were made for the endpoint.
-func (r *reading) alarms() {
+func (r *reading) alarms(component string) {
 	seen := map[string]bool{}
 	add := func(alarms []cw.MetricAlarm) {
 		for _, a := range alarms {
@@ -320,7 +319,11 @@ func (r *reading) alarms() {
 		}
 		add(out.MetricAlarms)
 	}
-	for _, prefix := range []string{"TargetTracking-endpoint/" + r.d.Endpoint + "/", r.d.Endpoint + "-"} {
+	prefixes := []string{"TargetTracking-endpoint/" + r.d.Endpoint + "/", r.d.Endpoint + "-"}
+	if component != "" {
+		prefixes = append(prefixes, "TargetTracking-"+audit.ComponentResource(component)+"-")
+	}
+	for _, prefix := range prefixes {
 		pages := cloudwatch.NewDescribeAlarmsPaginator(r.cw, &cloudwatch.DescribeAlarmsInput{AlarmNamePrefix: &prefix, MaxRecords: aws.Int32(100)})
 		for n := 0; pages.HasMorePages() && n < 3; n++ {
 			page, err := pages.NextPage(r.ctx)

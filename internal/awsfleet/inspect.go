@@ -19,6 +19,7 @@ import (
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 
 	"loadline/internal/artifact"
+	"loadline/internal/audit"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
 )
@@ -33,6 +34,7 @@ type Variant struct {
 	Poll time.Duration // first pause between looks at an endpoint that is changing; pauses grow to 20 times that
 
 	region, endpoint, name string
+	component              string // inference component whose copies scale; "": instances do
 	local                  bool
 	sagemaker              *sagemaker.Client
 	scaling                *applicationautoscaling.Client
@@ -242,15 +244,30 @@ func (v *Variant) tags(ctx context.Context, arn string) (map[string]string, erro
 	return tags, nil
 }
 
-// resource is the id under which Application Auto Scaling knows the variant.
-func (v *Variant) resource() string { return "endpoint/" + v.endpoint + "/variant/" + v.name }
+// Of makes the copies of an inference component what scales; "" leaves it to instances.
+func (v *Variant) Of(component string) *Variant {
+	v.component = component
+	return v
+}
+
+// resource is the id under which Application Auto Scaling knows the variant, or its inference component.
+func (v *Variant) resource() string {
+	if v.component != "" {
+		return audit.ComponentResource(v.component)
+	}
+	return audit.Resource(v.endpoint, v.name)
+}
+
+func (v *Variant) dimension() aas.ScalableDimension {
+	return aas.ScalableDimension(audit.Dimension(v.resource()))
+}
 
 // target reads the scalable target, nil when there is none. It is asked for by its exact id: a listing may leave out what
 // exists.
 func (v *Variant) target(ctx context.Context) (*freeze.Target, error) {
 	out, err := v.scaling.DescribeScalableTargets(ctx, &applicationautoscaling.DescribeScalableTargetsInput{
 		ServiceNamespace:  aas.ServiceNamespaceSagemaker,
-		ScalableDimension: aas.ScalableDimensionSageMakerVariantDesiredInstanceCount,
+		ScalableDimension: v.dimension(),
 		ResourceIds:       []string{v.resource()},
 	})
 	if err != nil {
@@ -301,18 +318,19 @@ func (v *Variant) fingerprint(ctx context.Context, s *freeze.Variant) error {
 	} else {
 		s.Routing = string(sm.RoutingStrategyRandom)
 	}
-	if variant.ModelName == nil {
+	var containers []sm.ContainerDefinition
+	switch name := variant.ModelName; {
+	case name == nil && v.component == "":
 		s.Components = true
 		return nil
-	}
-
-	model, err := v.sagemaker.DescribeModel(ctx, &sagemaker.DescribeModelInput{ModelName: variant.ModelName})
-	if err != nil {
-		return unread("read model "+aws.ToString(variant.ModelName), err)
-	}
-	containers := model.Containers
-	if model.PrimaryContainer != nil {
-		containers = append(containers, *model.PrimaryContainer)
+	case name == nil:
+		if _, containers, err = inside(ctx, v.sagemaker, v.component); err != nil {
+			return unread("read inference component "+v.component, err)
+		}
+	default:
+		if containers, err = ofModel(ctx, v.sagemaker, name); err != nil {
+			return unread("read model "+*name, err)
+		}
 	}
 	s.Containers = len(containers)
 	if len(containers) != 1 {

@@ -37,7 +37,7 @@ func (v *Variant) Fired(ctx context.Context, since time.Time) (alarm, decision t
 	}
 	out, err := v.scaling.DescribeScalingActivities(ctx, &applicationautoscaling.DescribeScalingActivitiesInput{
 		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: aws.String(v.resource()),
-		ScalableDimension: aas.ScalableDimensionSageMakerVariantDesiredInstanceCount, MaxResults: aws.Int32(50),
+		ScalableDimension: v.dimension(), MaxResults: aws.Int32(50),
 	})
 	if err != nil {
 		return alarm, decision, cause(ctx, unread("read the scaling activities of "+v.resource(), err))
@@ -54,7 +54,7 @@ func (v *Variant) Fired(ctx context.Context, since time.Time) (alarm, decision t
 func (v *Variant) ScaleOutAlarms(ctx context.Context) ([]cw.MetricAlarm, error) {
 	pages := applicationautoscaling.NewDescribeScalingPoliciesPaginator(v.scaling, &applicationautoscaling.DescribeScalingPoliciesInput{
 		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: aws.String(v.resource()),
-		ScalableDimension: aas.ScalableDimensionSageMakerVariantDesiredInstanceCount,
+		ScalableDimension: v.dimension(),
 	})
 	var names []string
 	for pages.HasMorePages() {

@@ -46,6 +46,7 @@ type Input struct {
 	CreatedAt time.Time
 	Tool      string
 	Settings  map[string]any
+	Scaled    Scaled
 }
 
 // Model is what the model registry adds to the records; what it does not know stays zero.
@@ -124,6 +125,7 @@ func Make(in Input) (*artifact.Plan, error) {
 	}
 	notes = append(notes, attach(p, selected, in.Model)...)
 	p.Config = config(p, selected)
+	notes = append(notes, further(p, in.Scaled)...)
 	for _, name := range in.Scenario.Accept {
 		if f := selected.Find(name); f == nil || !f.Accepted {
 			notes = append(notes, fmt.Sprintf("--accept %s: there was no such stop to accept", name))

@@ -13,10 +13,11 @@ import (
 	"loadline/internal/capacity"
 )
 
-// emitted is a plan of the published ladder by a rule.
-func emitted(t *testing.T, rule string) *artifact.Plan {
+// emitted is a plan of the published ladder by a rule, and what it scales by beside.
+func emitted(t *testing.T, rule string, more Scaled) *artifact.Plan {
 	t.Helper()
 	in := published(t, rule)
+	in.Scaled = more
 	in.Scenario.Accept = []string{"fleet_throughput"}
 	p, err := Make(in)
 	if err != nil {
@@ -28,8 +29,8 @@ func emitted(t *testing.T, rule string) *artifact.Plan {
 // TestTemplates: what is emitted is as before, and CloudFormation's own linter has nothing to say of it.
 func TestTemplates(t *testing.T) {
 	lint, missing := exec.LookPath("cfn-lint")
-	for _, rule := range []string{capacity.RuleSlots, capacity.RuleFlow} {
-		p := emitted(t, rule)
+	for rule, more := range map[string]Scaled{capacity.RuleSlots: {CPU: 70, VCPUs: 4}, capacity.RuleFlow: {Component: "voice"}} {
+		p := emitted(t, rule, Scaled{})
 		for format, ext := range map[string]string{"cloudformation": ".template.json", "terraform": ".tf"} {
 			got, err := Emit(p, format)
 			if err != nil {
@@ -40,7 +41,7 @@ func TestTemplates(t *testing.T) {
 		if missing != nil {
 			continue
 		}
-		text, err := Emit(p, "cloudformation")
+		text, err := Emit(emitted(t, rule, more), "cloudformation")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func TestTemplates(t *testing.T) {
 
 // TestTemplateNames: whatever policies and alarms are called, ids and labels are legal and their own, and text stays text.
 func TestTemplateNames(t *testing.T) {
-	p := emitted(t, capacity.RuleFlow)
+	p := emitted(t, capacity.RuleFlow, Scaled{})
 	p.Policies[0].Name, p.Policies[1].Name = "1 ${nobody}", "1_%{nobody}"
 	for i := range p.Alarms {
 		if p.Alarms[i].Policy != "" {

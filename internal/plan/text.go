@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -230,7 +231,7 @@ func policy(p capacity.Policy) string {
 			p.Name, p.Steps[0].Change, p.Metric.Name, p.Statistic, *p.Threshold, p.Datapoints, p.Evaluation, p.Period, predicted, p.OutCooldown)
 	}
 	return fmt.Sprintf("%s: tracks %s at %s%s, out and in; cooldowns %d and %d s (%s)",
-		p.Name, p.Metric.Predefined, figure(*p.Target), predicted, p.OutCooldown, p.InCooldown, p.Cooldowns)
+		p.Name, cmp.Or(p.Metric.Predefined, p.Metric.Name), figure(*p.Target), predicted, p.OutCooldown, p.InCooldown, p.Cooldowns)
 }
 
 // published is the published rule in its own words, whichever rule is selected.
