@@ -31,6 +31,7 @@ setup:
 	@test/fetch/package.sh $(ORT) .onnxruntime package/bin/napi-v6/linux/$$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')/libonnxruntime.so.1
 	@test/fetch/package.sh $(VOICE) .voices $(patsubst %,package/voices/%.bin,af_heart af_bella af_sky bf_emma ff_siwis)
 	@go mod download
+	@cd test/kube && go mod download
 
 bench:
 	@for b in $(BENCHES); do echo "== bench/$$b"; go run ./bench/$$b || exit 1; done

@@ -38,6 +38,7 @@ var steps = []step{
 	{name: "vet", argv: []string{"go", "vet", "./..."}},
 	{name: "test", argv: append([]string{"go", "test", "-json", "-timeout", "10m"}, others()...), tests: true},
 	{name: "test in real time", argv: append([]string{"go", "test", "-json", "-timeout", "10m", "-p", "1"}, realTime...), tests: true},
+	{name: "kubernetes manifests", argv: []string{"go", "test", "-C", "test/kube", "-json", "-timeout", "10m", "./..."}, tests: true},
 	{name: "race", argv: append([]string{"go", "test", "-json", "-timeout", "10m", "-race", "-short"}, racing...), tests: true},
 }
 

@@ -40,7 +40,6 @@ type planFlags struct {
 	allowMismatch bool
 	trace, rates  string
 	model, models string
-	scaled        scaledFlags
 	write         bool
 	emit          string
 	json          bool
@@ -87,9 +86,8 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.StringArrayVar(&f.scenario.Accept, "accept", nil, "take on the stop of a finding, as a recorded warning (repeatable)")
 	fl.StringVar(&f.model, "model", "", "model in the registry (default: the ladder's)")
 	fl.StringVar(&f.models, "models", "models.yaml", "model registry: price, endpoint")
-	f.scaled.add(fl)
 	fl.BoolVar(&f.write, "write", false, "put the configuration block into the model registry, comments kept")
-	fl.StringVar(&f.emit, "emit", "", "print what puts the plan in place instead: json, aws-cli, cloudformation or terraform")
+	fl.StringVar(&f.emit, "emit", "", "print what puts the plan in place instead: "+strings.Join(emitted, ", "))
 	fl.BoolVar(&f.json, "json", false, "print the artifact, byte for byte, instead of the text")
 	fl.StringVar(&f.out, "out", "artifacts", "folder that the plan is saved in")
 	fl.BoolVar(&f.noSave, "no-save", false, "do not save the plan")
@@ -105,6 +103,16 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 		return pflag.NormalizedName(name)
 	})
 	return cmd
+}
+
+// emitted is what a plan can be printed as.
+var emitted = slices.Concat(plan.Formats, plan.KubeFormats)
+
+func emit(p *artifact.Plan, format string) (string, error) {
+	if slices.Contains(plan.KubeFormats, format) {
+		return plan.Kubernetes(p, format)
+	}
+	return plan.Emit(p, format)
 }
 
 // misused lists every mistake in how the flags were set.
@@ -137,13 +145,12 @@ func (f *planFlags) misused(set func(string) bool) error {
 	add(set("chars-mean") && !(s.CharsMean > 0 && s.CharsMean < 1e6), "--chars-mean %g: it must be above 0", s.CharsMean)
 	add(f.ceiling <= 0, "--ceiling %s: it must be above 0", f.ceiling)
 	add(s.Rule != capacity.RuleFlow && s.Rule != capacity.RuleSlots, "--rule %q: flow or slots", s.Rule)
-	add(f.emit != "" && !slices.Contains(plan.Formats, f.emit), "--emit %q: one of %s", f.emit, strings.Join(plan.Formats, ", "))
+	add(f.emit != "" && !slices.Contains(emitted, f.emit), "--emit %q: one of %s", f.emit, strings.Join(emitted, ", "))
 	add(f.emit != "" && f.json, "--emit and --json exclude each other: one of them is printed")
 	add(f.write && f.noSave, "--write and --no-save exclude each other: the registry names the saved plan")
 	for _, name := range s.Accept {
 		add(!slices.Contains(capacity.Stoppable, name), "--accept %q: no such finding stops a plan; %s do", name, strings.Join(capacity.Stoppable, ", "))
 	}
-	bad = append(bad, f.scaled.misused(set)...)
 	if len(bad) > 1 {
 		return exit.Misuse(fmt.Errorf("plan cannot start:\n%w", errors.Join(bad...)))
 	}
@@ -194,9 +201,6 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 	in.Requests, in.RequestsBy = ladderLog(f.qmax, in.QMax)
 	reg, err := planModel(&in, f, set)
 	if err != nil {
-		return err
-	}
-	if in.Scaled, err = f.scaled.scaled(reg, in.QMax.Target.Model); err != nil {
 		return err
 	}
 	p, err := plan.Make(in)
@@ -330,7 +334,7 @@ func (a *app) finish(p *artifact.Plan, f planFlags, reg *registry.File) error {
 		}
 	case f.emit != "":
 		status = a.stderr
-		calls, err := plan.Emit(p, f.emit)
+		calls, err := emit(p, f.emit)
 		if err != nil {
 			fmt.Fprintln(status, strings.Join(done, "\n"))
 			return exit.Refuse(fmt.Errorf("plan: %w", err))
@@ -394,8 +398,10 @@ func nextAfterPlan(p *artifact.Plan, f planFlags, stopped bool) string {
 		return "mend " + strings.Join(names, ", ") + ", or take it on with --accept"
 	}
 	switch {
+	case p.Target.URL != "" && f.emit != "":
+		return "put the names of your Deployment and metric into this manifest, and apply it"
 	case p.Target.URL != "":
-		return "set the replicas of your server to these numbers"
+		return "add --emit keda or --emit hpa for Kubernetes, or set the replicas of your server to these numbers"
 	case f.emit != "":
 		return "put these in place in your account"
 	case f.write:
