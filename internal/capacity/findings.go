@@ -43,14 +43,19 @@ func worstOf(fs []Finding) (Verdict, int) {
 }
 
 // conclude turns accepted stops into recorded warnings, puts the worst first and gives the rule its verdict.
-func (r *Rule) conclude(accept []string) {
-	for i, f := range r.Findings {
+func (r *Rule) conclude(accept []string) { r.Findings, r.Verdict = Conclude(r.Findings, accept) }
+
+// Conclude is findings with accepted stops as recorded warnings, the worst first, and their verdict.
+func Conclude(findings []Finding, accept []string) ([]Finding, Verdict) {
+	fs := slices.Clone(findings)
+	for i, f := range fs {
 		if f.Verdict == Stop && slices.Contains(accept, f.Name) {
-			r.Findings[i].Verdict, r.Findings[i].Accepted = Warn, true
+			fs[i].Verdict, fs[i].Accepted = Warn, true
 		}
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(b.Verdict.rank(), a.Verdict.rank()) })
-	r.Verdict, _ = worstOf(r.Findings)
+	slices.SortStableFunc(fs, func(a, b Finding) int { return cmp.Compare(b.Verdict.rank(), a.Verdict.rank()) })
+	v, _ := worstOf(fs)
+	return fs, v
 }
 
 // Find is the finding of that name, or nil.

@@ -42,6 +42,11 @@ type Input struct {
 	AllowMismatch bool
 	Model         Model
 
+	// Fluid plays the surge in which the flow rule's policies are chosen; nil: nothing is simulated, and rate and
+	// concurrency together are taken. Parallel is as sim.Config has it.
+	Fluid    Simulator
+	Parallel func(n int, f func(i int))
+
 	RunID     string
 	CreatedAt time.Time
 	Tool      string
@@ -123,7 +128,11 @@ func Make(in Input) (*artifact.Plan, error) {
 	if in.Model.Name != "" {
 		p.Target.Model = in.Model.Name
 	}
-	notes = append(notes, attach(p, selected, in.Model)...)
+	more, err = attach(p, selected, in)
+	if err != nil {
+		return nil, err
+	}
+	notes = append(notes, more...)
 	p.Config = config(p, selected)
 	notes = append(notes, further(p, in.Scaled)...)
 	for _, name := range in.Scenario.Accept {
@@ -135,27 +144,46 @@ func Make(in Input) (*artifact.Plan, error) {
 	return p, nil
 }
 
-// attach puts the selected rule's policies and alarms into p. A target by URL has no place for them.
-func attach(p *artifact.Plan, selected capacity.Rule, model Model) (notes []string) {
+// attach puts the selected rule's policies and alarms into p; the flow rule's are chosen by simulation. A target by URL has
+// no place for them.
+func attach(p *artifact.Plan, selected capacity.Rule, in Input) (notes []string, err error) {
 	if p.Target.URL != "" {
-		return []string{"measured by URL: Application Auto Scaling does not reach it, so there are no policies; the numbers hold"}
+		return []string{"measured by URL: Application Auto Scaling does not reach it, so there are no policies; the numbers hold"}, nil
 	}
-	endpoint, variant := names(p.Target, model)
+	endpoint, variant := names(p.Target, in.Model)
 	p.Target.Endpoint, p.Target.Variant = endpoint, variant
-	if p.Rule == capacity.RuleSlots {
-		policies, alarms := capacity.SlotsPolicies(selected, endpoint, variant)
-		p.Policies, p.Alarms = append(p.Policies, policies...), append(p.Alarms, alarms...)
-		if policies == nil {
+	var chosen *capacity.Candidate
+	if in.Fluid != nil && p.Flow.Defined {
+		best, err := choose(p, in.Fluid, in.Parallel)
+		if err != nil {
+			return nil, err
+		}
+		chosen = &best
+		selected.Findings = append(selected.Findings, surgeFinding(p))
+		p.Findings, p.Verdict = capacity.Conclude(selected.Findings, p.Scenario.Accept)
+		rule := &p.Flow
+		if p.Rule == capacity.RuleSlots {
+			rule = &p.Slots
+		}
+		rule.Findings, rule.Verdict = p.Findings, p.Verdict
+	}
+	var policies []capacity.Policy
+	var alarms []capacity.Alarm
+	switch {
+	case p.Rule == capacity.RuleSlots:
+		if policies, alarms = capacity.SlotsPolicies(selected, endpoint, variant); policies == nil {
 			notes = append(notes, "no policies: what the concurrency metric reads at C_scale_max is not known (threshold_units)")
 		}
-	} else {
-		policies, alarms := capacity.FlowPolicies(selected, p.Scenario.SurgeRatio-1, endpoint, variant)
-		p.Policies, p.Alarms = append(p.Policies, policies...), append(p.Alarms, alarms...)
+	case chosen != nil:
+		policies, alarms = chosen.Policies, chosen.Alarms
+	default:
+		policies, alarms = capacity.FlowPolicies(selected, p.Scenario.SurgeRatio-1, endpoint, variant)
 	}
+	p.Policies, p.Alarms = append(p.Policies, policies...), append(p.Alarms, alarms...)
 	if alarm := capacity.ServiceAlarm(p.Measured.Measured, endpoint, variant); alarm != nil {
 		p.Alarms = append(p.Alarms, *alarm)
 	}
-	return notes
+	return notes, nil
 }
 
 // names of the variant: as measured, else as the registry says, else as the registry would by default.
@@ -178,12 +206,27 @@ func why(reason, otherwise string) string {
 	return reason
 }
 
+// config is the plan's part of the registry. What stands there of the policies is what they are: the target that is
+// tracked, or else the threshold of the step out, and that of the step in.
 func config(p *artifact.Plan, r capacity.Rule) artifact.PlanConfig {
 	c := artifact.PlanConfig{
 		Model: p.Target.Model, InstanceType: p.Fingerprint.InstanceType,
 		MinInstances: r.Min, MaxInstances: r.Max, ScalingTargetValue: r.ScalingTarget, ScaleInThreshold: r.ScaleIn,
 		SLOMS: p.Measured.SLO * 1000, Percentile: p.Measured.Pct, QueueMaxDepth: r.QueueMaxDepth,
 		OutCooldown: r.OutCooldown, InCooldown: r.InCooldown,
+	}
+	if p.Rule == capacity.RuleFlow && len(p.Policies) > 0 {
+		c.ScalingTargetValue, c.ScaleInThreshold = nil, nil
+		for _, pol := range p.Policies {
+			switch {
+			case pol.Type == capacity.TargetTracking && (c.ScalingTargetValue == nil || !pol.NoScaleIn):
+				c.ScalingTargetValue = pol.Target
+			case pol.Type == capacity.StepScaling && !pol.NoScaleIn:
+				c.ScaleInThreshold = pol.Threshold
+			case pol.Type == capacity.StepScaling && c.ScalingTargetValue == nil:
+				c.ScalingTargetValue = pol.Threshold
+			}
+		}
 	}
 	if p.Scenario.PeakRPS > 0 {
 		c.PeakRPS = &p.Scenario.PeakRPS

@@ -20,6 +20,7 @@ import (
 	"loadline/internal/exit"
 	"loadline/internal/ladder"
 	"loadline/internal/sample"
+	"loadline/internal/sim"
 	"loadline/internal/trace"
 )
 
@@ -54,7 +55,9 @@ func published(t *testing.T, rule string) Input {
 
 func TestPublishedText(t *testing.T) {
 	for _, rule := range []string{capacity.RuleSlots, capacity.RuleFlow} {
-		p, err := Make(published(t, rule))
+		in := published(t, rule)
+		in.Fluid = sim.Fluid
+		p, err := Make(in)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ func Text(p *artifact.Plan) string {
 	t.measured(p)
 	t.rules(p)
 	t.flow(p)
+	t.surge(p)
 	t.published(p.Slots)
 	t.findings(p)
 	t.notes(p.Notes)
@@ -129,10 +130,10 @@ func (t *text) rules(p *artifact.Plan) {
 	}
 	whole := func(n int) string { return fmt.Sprint(n) }
 	row("scales on", func(r capacity.Rule) string {
-		if r.CScaleMax != nil || r.Signal == capacity.SignalConcurrency {
+		if r.CScaleMax != nil {
 			return "concurrency, 10 s"
 		}
-		return "invocations, 60 s"
+		return scalesOn(p)
 	})
 	row("target", func(r capacity.Rule) string { return opt(r.ScalingTarget, "%.3f") })
 	row("instance carries", func(r capacity.Rule) string {
@@ -199,7 +200,7 @@ func (t *text) flow(p *artifact.Plan) {
 	}
 	for _, pol := range p.Policies {
 		if p.Rule == capacity.RuleFlow {
-			t.item("policy", "%s", policy(pol))
+			t.item("policy", "%s", policy(pol, p.Alarms))
 		}
 	}
 	if len(r.Sensitivity) > 0 {
@@ -220,18 +221,90 @@ func sensitive(s capacity.Sensitivity) string {
 	return fmt.Sprintf("ε %.4g", s.Value)
 }
 
+// scalesOn is the signals of the flow rule's policies, where they are known, else of the rule.
+func scalesOn(p *artifact.Plan) string {
+	if p.Surge != nil && p.Surge.Flow != nil {
+		return p.Surge.Flow.Candidate
+	}
+	if p.Flow.Signal == capacity.SignalConcurrency {
+		return "concurrency, 10 s"
+	}
+	return "invocations, 60 s"
+}
+
+// surge is what the simulation says: both rules in the surge, and why the flow rule's policies were chosen.
+func (t *text) surge(p *artifact.Plan) {
+	s := p.Surge
+	if s == nil {
+		return
+	}
+	t.head("The surge, simulated: load × %s at %.0f s for %.0f s of %.0f s", figure(s.Ratio), s.AtS, s.LengthS, s.DurationS)
+	const columns = "  %-24s %11s %9s %9s %9s %9s"
+	t.line(columns, "", "instances", "late, not", "", "instance-", "first")
+	t.line(columns, "", "from to", "served", "at worst", "hours", "out after")
+	row := func(name string, o *artifact.SurgeOutcome) {
+		if o == nil || o.Usual == nil {
+			return
+		}
+		out := "never"
+		if o.Usual.FirstOutS != nil {
+			out = fmt.Sprintf("%.0f s", *o.Usual.FirstOutS)
+		}
+		worst := "-"
+		if o.Played > 1 {
+			worst = percent(o.Worst.BadShare)
+		}
+		t.line(columns, name, fmt.Sprintf("%d to %d", o.Instances, o.Usual.Peak), percent(o.Usual.BadShare), worst, fmt.Sprintf("%.1f", o.Usual.InstanceHours), out)
+	}
+	row("  published rule", s.Slots)
+	for i, o := range s.Candidates {
+		name := o.Candidate
+		if s.Flow != nil && o.Candidate == s.Flow.Candidate {
+			name = "* " + name
+		} else {
+			name = "  " + name
+		}
+		row(name, &s.Candidates[i])
+	}
+	for _, o := range s.Candidates {
+		t.wrap(fmt.Sprintf("    %-22s ", o.Candidate), "%s", o.Why)
+	}
+	if o := s.Slots; o != nil {
+		t.wrap(fmt.Sprintf("    %-22s ", "published rule"), "%s", o.Why)
+	}
+	t.wrap("  ", "The chosen policies were played under %d settings of what AWS does not publish; the usual ones: %s.", s.Flow.Played, s.Usual)
+}
+
 // policy is one policy in a sentence.
-func policy(p capacity.Policy) string {
+func policy(p capacity.Policy, alarms []capacity.Alarm) string {
 	predicted := ""
 	if p.Predicted {
 		predicted = ", predicted"
 	}
 	if p.Type == capacity.StepScaling {
-		return fmt.Sprintf("%s: %+d %% of the fleet when %s %s is above %g in %d of %d × %d s%s; never in; cooldown %d s",
-			p.Name, p.Steps[0].Change, p.Metric.Name, p.Statistic, *p.Threshold, p.Datapoints, p.Evaluation, p.Period, predicted, p.OutCooldown)
+		change, cooldown := fmt.Sprintf("%+d %% of the fleet", p.Steps[0].Change), p.OutCooldown
+		if p.Adjustment == "ChangeInCapacity" {
+			change = fmt.Sprintf("%+d instance", p.Steps[0].Change)
+		}
+		compared, direction := "above", "never in"
+		if !p.NoScaleIn {
+			compared, direction, cooldown = "below", "never out", p.InCooldown
+		}
+		read := p.Statistic
+		for _, a := range alarms {
+			if a.Policy == p.Name {
+				read = a.Statistic
+			}
+		}
+		return fmt.Sprintf("%s: %s when %s %s is %s %g in %d of %d × %d s%s; %s; cooldown %d s",
+			p.Name, change, p.Metric.Name, read, compared, *p.Threshold, p.Datapoints, p.Evaluation, p.Period, predicted, direction, cooldown)
 	}
-	return fmt.Sprintf("%s: tracks %s at %s%s, out and in; cooldowns %d and %d s (%s)",
-		p.Name, cmp.Or(p.Metric.Predefined, p.Metric.Name), figure(*p.Target), predicted, p.OutCooldown, p.InCooldown, p.Cooldowns)
+	direction := "out and in"
+	if p.NoScaleIn {
+		direction = "out only"
+	}
+	return fmt.Sprintf("%s: tracks %s at %s%s, %s; cooldowns %d and %d s (%s)",
+		p.Name, cmp.Or(p.Metric.Predefined, p.Metric.Name), figure(*p.Target), predicted, direction, p.OutCooldown, p.InCooldown, p.Cooldowns)
 }
 
 // published is the published rule in its own words, whichever rule is selected.
@@ -314,6 +387,11 @@ func Fields(p *artifact.Plan) []Field {
 	target, in := "60 × λ*: invocations a minute", "target tracking scales in"
 	if p.Flow.Signal == capacity.SignalConcurrency {
 		target = "requests held at λ*"
+	} else if len(p.Policies) > 0 && p.Policies[0].Metric.Predefined != "SageMakerVariantInvocationsPerInstance" && p.Policies[0].Metric.Name != "InvocationsPerInstance" {
+		target = "most that an instance holds at λ*"
+	}
+	if p.Config.ScaleInThreshold != nil && p.Rule == capacity.RuleFlow {
+		in = "below it one instance is taken away"
 	}
 	out, back := "T without detection: updates wait in line", "max(300, 3 T)"
 	most := "peak × surge ratio / λ*, in one step"
