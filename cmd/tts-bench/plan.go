@@ -40,6 +40,7 @@ type planFlags struct {
 	allowMismatch bool
 	trace, rates  string
 	model, models string
+	scaled        scaledFlags
 	write         bool
 	emit          string
 	json          bool
@@ -86,6 +87,7 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.StringArrayVar(&f.scenario.Accept, "accept", nil, "take on the stop of a finding, as a recorded warning (repeatable)")
 	fl.StringVar(&f.model, "model", "", "model in the registry (default: the ladder's)")
 	fl.StringVar(&f.models, "models", "models.yaml", "model registry: price, endpoint")
+	f.scaled.add(fl)
 	fl.BoolVar(&f.write, "write", false, "put the configuration block into the model registry, comments kept")
 	fl.StringVar(&f.emit, "emit", "", "print what puts the plan in place instead: "+strings.Join(emitted, ", "))
 	fl.BoolVar(&f.json, "json", false, "print the artifact, byte for byte, instead of the text")
@@ -151,6 +153,7 @@ func (f *planFlags) misused(set func(string) bool) error {
 	for _, name := range s.Accept {
 		add(!slices.Contains(capacity.Stoppable, name), "--accept %q: no such finding stops a plan; %s do", name, strings.Join(capacity.Stoppable, ", "))
 	}
+	bad = append(bad, f.scaled.misused(set)...)
 	if len(bad) > 1 {
 		return exit.Misuse(fmt.Errorf("plan cannot start:\n%w", errors.Join(bad...)))
 	}
@@ -201,6 +204,9 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 	in.Requests, in.RequestsBy = ladderLog(f.qmax, in.QMax)
 	reg, err := planModel(&in, f, set)
 	if err != nil {
+		return err
+	}
+	if in.Scaled, err = f.scaled.scaled(reg, in.QMax.Target.Model); err != nil {
 		return err
 	}
 	p, err := plan.Make(in)
