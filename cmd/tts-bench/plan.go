@@ -19,6 +19,7 @@ import (
 	"loadline/internal/plan"
 	"loadline/internal/registry"
 	"loadline/internal/sample"
+	"loadline/internal/sim"
 	"loadline/internal/store"
 	"loadline/internal/trace"
 )
@@ -54,7 +55,8 @@ func (a *app) planCommand() *cobra.Command {
 		Use:   "plan",
 		Short: "turn a ladder and a scale-out time into a fleet, policies and findings",
 		Long: `plan reads measurement files and prints both rules side by side, the findings of the selected one worst
-first, and the configuration block. It sends nothing over the network.
+first, and the configuration block. The flow rule's policies are chosen among candidates by simulating the surge under every
+setting of what AWS does not publish. It sends nothing over the network.
 
 A finding that says stop ends the command with exit code 1; the plan is saved all the same.`,
 		Example: planExample,
@@ -170,6 +172,7 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 		QMaxFile: f.qmax, TTotalFile: f.ttotal, AssumeT: f.assume.Seconds(),
 		Scenario: f.scenario, SLOMS: f.sloMS, AllowMismatch: f.allowMismatch,
 		RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(), Settings: map[string]any{},
+		Fluid: sim.Fluid, Parallel: atOnce,
 	}
 	in.Scenario.Ceiling = f.ceiling.Seconds()
 	if in.Scenario.Accept == nil {
