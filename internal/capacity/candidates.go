@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Candidate is one set of policies that the flow rule could be deployed with. Which of them is taken is for a simulation
@@ -187,4 +188,27 @@ func (c candidates) alarmed(p Policy, statistic string) (Policy, *Alarm) {
 		Comparison: p.Comparison, Threshold: *p.Threshold, Evaluation: p.Evaluation, Datapoints: p.Datapoints,
 		MissingData: missingOK, Policy: p.Name, Source: p.Source,
 	}
+}
+
+// PerInstance is policies and alarms on the copies of an inference component as ones on instances of one copy each: what a
+// simulator plays. Others stay as they are.
+func PerInstance(policies []Policy, alarms []Alarm) ([]Policy, []Alarm) {
+	turned := func(m *Metric) {
+		for instance, copied := range perCopy {
+			if m.Predefined == copied {
+				m.Predefined = instance
+			}
+			if m.Name == copied {
+				m.Name = instance
+			}
+		}
+	}
+	policies, alarms = slices.Clone(policies), slices.Clone(alarms)
+	for i := range policies {
+		turned(&policies[i].Metric)
+	}
+	for i := range alarms {
+		turned(&alarms[i].Metric)
+	}
+	return policies, alarms
 }

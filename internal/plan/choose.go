@@ -133,6 +133,7 @@ func Simulated(p *artifact.Plan, r capacity.Rule, policies []capacity.Policy, al
 }
 
 func simulated(p *artifact.Plan, server *sim.Server, r capacity.Rule, policies []capacity.Policy, alarms []capacity.Alarm) (sim.Config, error) {
+	policies, alarms = capacity.PerInstance(policies, alarms)
 	scaling, err := sim.Planned(policies, alarms, max(1, r.Min), max(1, r.Max))
 	if err != nil {
 		return sim.Config{}, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"loadline/internal/arrival"
 	"loadline/internal/artifact"
 	"loadline/internal/autoscale"
 	"loadline/internal/capacity"
@@ -195,6 +196,26 @@ func TestChooseByFluid(t *testing.T) {
 	if err != nil || string(one) != string(two) {
 		t.Errorf("made twice, the plan differs (%v)", err)
 	}
+}
+
+// A plan of an inference component's copies is played as one of instances.
+func TestSimulatedCopies(t *testing.T) {
+	p := chosen(t, nil, func(in *Input) { in.Scaled.Component = "voice" })
+	c, err := Simulated(p, p.Flow, p.Policies, p.Alarms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Load = must(Shape("steady", Load{Peak: p.Flow.PeakRPS, Ratio: 1}))
+	if r, err := sim.Fluid(c); err != nil || r.BadShare() > 0.05 {
+		t.Errorf("%v, %.2f late or not served", err, r.BadShare())
+	}
+}
+
+func must(p arrival.Profile, err error) arrival.Profile {
+	if err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // Every candidate's policies can be put in place: names differ, cooldowns are set, each step policy has its alarm, and what
