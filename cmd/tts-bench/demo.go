@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/internal/artifact"
+	"loadline/internal/capacity"
 	"loadline/internal/exit"
 )
 
@@ -31,9 +32,9 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "the whole chain on this machine: a local endpoint, measured, certified, planned and set up",
-		Long: `demo starts sagemaker-local with the quick profile, runs drift, qmax, ttotal, plan, apply and
-validate against it, says what happened, and ends what
-it started. It needs no AWS account and sends nothing beyond this machine.`,
+		Long: `demo starts sagemaker-local with the quick profile, runs drift, qmax, ttotal, plan, apply and validate against it,
+replays both rules in a surge, says what happened, and ends what it started. It needs no AWS account and sends nothing
+beyond this machine.`,
 		Example: "  tts-bench demo",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), out, local) },
@@ -94,7 +95,15 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 	if err := stop(); err != nil {
 		return exit.CannotTell(fmt.Errorf("demo: end sagemaker-local: %w", err))
 	}
-	told := demoTold(ladder, grown, plan, out, time.Since(began))
+	// The rest needs no endpoint: both rules in the surge that the plan is made for, on the simulator.
+	if err := a.step(ctx, "simulate", "--plan", planFile, "--rule", "both", "--shape", "surge", "--svg", filepath.Join(out, "surge.svg"), "--out", out); err != nil {
+		return fmt.Errorf("demo: simulate: %w", err)
+	}
+	replayed, _, err := newest(out, "simulation-", artifact.ReadSimulation, func(d *artifact.Simulation) time.Time { return d.CreatedAt })
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	told := demoTold(ladder, grown, plan, replayed, out, time.Since(began))
 	first, _, _ := strings.Cut(strings.ReplaceAll(told, "\n", " "), ": ")
 	a.demoVoice(ctx, out, first+".")
 	fmt.Fprint(a.stdout, told)
@@ -115,7 +124,7 @@ func (a *app) step(ctx context.Context, args ...string) error {
 }
 
 // demoTold is what happened, in a few sentences.
-func demoTold(q *artifact.QMax, t *artifact.TTotal, p *artifact.Plan, out string, took time.Duration) string {
+func demoTold(q *artifact.QMax, t *artifact.TTotal, p *artifact.Plan, r *artifact.Simulation, out string, took time.Duration) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { b.WriteString(wrap(fmt.Sprintf(format, args...)) + "\n") }
 	if q.QMax != nil && q.Certificate != nil {
@@ -132,7 +141,15 @@ func demoTold(q *artifact.QMax, t *artifact.TTotal, p *artifact.Plan, out string
 	say("For a peak of %s a second the published rule would run a fleet of %d, which completes %.0f of them; the flow rule runs %d.",
 		demoPeak, p.Slots.Peak, min(p.Slots.FleetRPS, p.Slots.PeakRPS), p.Flow.Peak)
 	say("Its policies and alarms were put in place and read back; the queue bound, which validate shows to differ, comes with a deployment of the container.")
-	say("That took %s, nothing keeps running, and the ladder, the scale-out, every request and the plan are in %s.", short(took), out)
+	bad := map[string]float64{}
+	for _, run := range r.Runs {
+		bad[run.Label] = run.BadShare()
+	}
+	if len(bad) == 2 {
+		say("Replayed in the surge that they were made for, the published rule's fleet leaves %s of all requests late or not served, the flow rule's %s.",
+			shareOf(bad[capacity.RuleSlots], 1), shareOf(bad[capacity.RuleFlow], 1))
+	}
+	say("That took %s, nothing keeps running, and the ladder, the scale-out, every request, the plan and the replay (surge.svg) are in %s.", short(took), out)
 	return b.String()
 }
 

@@ -9,14 +9,18 @@ import (
 	"loadline/internal/chart"
 )
 
+// fewChanges is how many changes of capacity are named in the picture; of more only the marks are drawn.
+const fewChanges = 5
+
 // Fleet is the picture of simulated runs over time: load, instances, first audio and what was not served in time. slo is
 // the objective in seconds.
 func Fleet(id, title string, runs []artifact.SimulationRun, slo float64) chart.Figure {
-	f := chart.Figure{ID: id, Title: title, Desc: told(runs), X: chart.Axis{Label: "time from the start", Kind: chart.Seconds}}
+	f := chart.Figure{ID: id, Title: title, Desc: told(runs), X: chart.Axis{Label: "time from the start", Kind: chart.Seconds, Min: new(0.0)}}
 	load := chart.Panel{Y: chart.Axis{Label: "requests a second"}, Height: 100}
 	fleet := chart.Panel{Y: chart.Axis{Label: "instances"}, Height: 130}
 	wait := chart.Panel{Y: chart.Axis{Label: "first audio, p95", Kind: chart.Millis, Log: true}, Height: 120, Rules: []chart.Rule{{Label: "objective", At: 1000 * slo}}}
-	bad := chart.Panel{Y: chart.Axis{Label: "not in time, %", Min: new(0.0), Max: new(100.0)}, Height: 100}
+	bad := chart.Panel{Y: chart.Axis{Label: "not in time, %", Min: new(0.0)}, Height: 100}
+	most := 5.0 // of the share's axis, at least
 	for i, r := range runs {
 		var offered, in, desired, p95, share []chart.Point
 		last := len(r.Timeline) - 1
@@ -37,6 +41,7 @@ func Fleet(id, title string, runs []artifact.SimulationRun, slo float64) chart.F
 			all := pt.Completed + pt.Shed
 			if all > 0 {
 				share = append(share, chart.Point{X: mid, Y: 100 * (pt.Late + pt.Shed) / all})
+				most = max(most, share[len(share)-1].Y)
 			}
 		}
 		of := ""
@@ -53,9 +58,13 @@ func Fleet(id, title string, runs []artifact.SimulationRun, slo float64) chart.F
 		wait.Series = append(wait.Series, chart.Series{Name: "p95" + of, Points: p95})
 		bad.Series = append(bad.Series, chart.Series{Name: "late or not served" + of, Points: share})
 		for _, c := range r.Changes {
-			fleet.Rug = append(fleet.Rug, chart.Tick{X: c.At, Label: fmt.Sprintf("%d to %d%s, %s", c.From, c.To, of, c.Policy), Shown: len(runs) == 1})
+			fleet.Rug = append(fleet.Rug, chart.Tick{X: c.At, Label: fmt.Sprintf("%d to %d%s, %s", c.From, c.To, of, c.Policy), Shown: len(runs) == 1 && len(r.Changes) <= fewChanges})
 		}
 	}
+	if most > 5 {
+		most = 100
+	}
+	bad.Y.Max = &most
 	f.Panels = []chart.Panel{load, fleet, wait, bad}
 	return f
 }
