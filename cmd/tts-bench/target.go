@@ -47,7 +47,7 @@ func (f *targetFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.variant, "variant", "", "its variant (default: the only one)")
 	fl.StringVar(&f.region, "region", "", "AWS region (default: the SDK's)")
 	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint (sagemaker-local) instead of AWS")
-	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream or invoke; by --url: "+doorNames()+" (default: by the URL's scheme)")
+	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream or invoke; by --url: "+transport.DoorNames()+" (default: by the URL's scheme)")
 	fl.StringVar(&f.url, "url", "", "or any server that streams its reply, by http, https, ws or wss: nothing is frozen there")
 	fl.StringVar(&f.name, "name", "", "what to call the model behind --url (default: its host)")
 	fl.StringArrayVar(&f.headers, "header", nil, `header for --url, "Name: value"; $NAME is taken from the environment (repeatable)`)
@@ -64,10 +64,11 @@ type target struct {
 	body    transport.Template
 	payload audio.Payload
 
-	messages transport.Messages // over a WebSocket, instead of body
-	end      string
-	url      string // with what Target.URL leaves out
-	origin   string // the endpoint that Endpoint is a clone of
+	door   transport.Door // by URL, with what it sends instead of body
+	spoken transport.Spoken
+	end    string
+	url    string // with what Target.URL leaves out
+	origin string // the endpoint that Endpoint is a clone of
 }
 
 // target reads the flags; it asks nothing over the network.
@@ -203,7 +204,7 @@ func (a *app) open(cfg aws.Config, t target, streams int) (load.Transport, error
 	var tr load.Transport
 	var err error
 	if t.URL != "" {
-		tr, err = t.dial(net)
+		tr, err = t.door.Open(transport.DoorOptions{Net: net, URL: t.url, Header: t.header, Spoken: t.spoken, End: t.end, Payload: t.payload})
 	} else {
 		tr, err = transport.NewSageMaker(cfg, transport.SageMakerOptions{
 			Net: net, Endpoint: t.Endpoint, Variant: t.Variant, Invoke: t.Transport == invoke, Body: t.body, Payload: t.payload,
