@@ -29,6 +29,8 @@ type message struct {
 	text    []byte // of the error
 	payload []byte
 	at      sample.Nanos // of the raw read that completed it
+
+	utf8, partial bool // DataType and CompletionState, where they are stated
 }
 
 // messages reads an event stream off a raw body and notes when each piece of it came, before it is looked at. The SDK's
@@ -172,6 +174,10 @@ func (m *message) read(b []byte) bool {
 			m.name = value
 		case ":error-message":
 			m.text = value
+		case "DataType":
+			m.utf8 = string(value) == "UTF8"
+		case "CompletionState":
+			m.partial = string(value) == "PARTIAL"
 		}
 	}
 	return true

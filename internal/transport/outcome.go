@@ -34,6 +34,8 @@ func broken(ctx context.Context, err error, far string) (sample.Outcome, string)
 		return sample.ClientFault, Stopped
 	case errors.Is(err, errSink):
 		return sample.ClientFault, text
+	case errors.As(err, new(unsigned)):
+		return sample.ClientFault, "the request was never sent: " + clean(lastPart(text))
 	case errors.Is(err, errFrame):
 		return sample.ProtocolError, clean(text)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
