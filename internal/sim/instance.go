@@ -40,6 +40,7 @@ type instance struct {
 
 	// The concurrency of the period under way.
 	area        float64 // requests × seconds since it was last read
+	work        float64 // services' worth of work done, likewise
 	areaAt      float64
 	most, least int
 
@@ -60,7 +61,6 @@ type entry struct {
 type group struct {
 	t      tally
 	failed []entry // attempts that came to nothing, and when
-	served float64 // jobs that ended, whoever waits for them
 }
 
 // touch brings the account of the level up to now.
@@ -76,7 +76,9 @@ func (i *instance) set(n int) {
 
 // run lets the clock of service run on to now.
 func (i *instance) run(now float64) {
-	i.clock += (now - i.at) * i.rate
+	done := (now - i.at) * i.rate
+	i.clock += done
+	i.work += done * float64(len(i.exec))
 	i.at = now
 }
 
@@ -193,7 +195,6 @@ func (p *requests) happen(i *instance, g *group) {
 	copy(i.exec, i.exec[1:])
 	i.exec = i.exec[:len(i.exec)-1]
 	i.set(i.n - 1)
-	g.served++
 	g.done(p, j, now)
 	if i.gate != nil {
 		i.gate.Release(j.ticket, p.clockTime(now))
@@ -246,6 +247,7 @@ func (p *requests) giveUp(i *instance, now float64, g *group) {
 // cut ends everything an instance holds.
 func (p *requests) cut(i *instance, now float64, g *group) {
 	i.touch(now)
+	i.run(now)
 	for _, list := range [][]job{i.exec, i.wait[i.head:]} {
 		for _, j := range list {
 			if j.gone {

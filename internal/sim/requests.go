@@ -67,6 +67,7 @@ type requests struct {
 
 	came                float64
 	area                float64 // request-seconds of the period under way
+	work                float64 // services' worth of work done in it
 	told                float64 // of these, what an earlier point of the time line has
 	untold              float64 // of earlier periods, what no point has yet
 	meanMost, meanLeast float64 // of the mean over the instances, in the period
@@ -164,9 +165,16 @@ func (p *requests) drop(id string) {
 	p.comeBack(i.group)
 }
 
+// keep adds an instance's account to that of all.
+func (p *requests) keep(i *instance) {
+	p.area += i.area
+	p.work += i.work
+	i.area, i.work = 0, 0
+}
+
 // ended keeps an instance's account when it is gone.
 func (p *requests) ended(i *instance) {
-	p.area += i.area
+	p.keep(i)
 	delete(p.byID, i.id)
 }
 
@@ -362,8 +370,8 @@ func (p *requests) sweep() {
 	for _, list := range [][]*instance{p.instances, p.leaving} {
 		for _, i := range list {
 			i.touch(now)
-			p.area += i.area
-			i.area = 0
+			i.run(now)
+			p.keep(i)
 		}
 	}
 }
@@ -378,11 +386,8 @@ func (p *requests) read(seconds float64) (level, float64) {
 			l.n++
 		}
 	}
-	served := 0.0
-	for g := range p.groups {
-		served += p.groups[g].served
-		p.groups[g].served = 0
-	}
+	done := p.work
+	p.work = 0
 	if l.n == 0 {
 		l = level{}
 	} else if l.mean = p.area / seconds / l.n; p.w.c.Unknowns.Across == autoscale.AcrossMean {
@@ -391,7 +396,7 @@ func (p *requests) read(seconds float64) (level, float64) {
 	p.meanMost, p.meanLeast = 0, math.Inf(1)
 	p.untold += p.area - p.told
 	p.area, p.told = 0, 0
-	return l, served
+	return l, done
 }
 
 func (p *requests) flush(t *tally) float64 {

@@ -26,16 +26,16 @@ const defaultDrain = 30 * time.Second
 // player plays the traffic between the instants at which anything about the fleet changes. Times are seconds from the
 // start.
 type player interface {
-	add(id string)         // an instance takes traffic from now on
-	drain(id string)       // it takes no more
-	drop(id string)        // it is gone, and what it held is cut
-	play(from, to float64) // nothing changes in between
-	emptied() []string     // of those that drain, in order
-	slow(factor float64)   // everything takes so many times as long as at first
-	read(seconds float64) (concurrency level, completed float64)
-	step() time.Duration               // longest that may be played at once
-	flush(t *tally) (inFlight float64) // what happened since it was last asked; in flight summed over time
-	arrived() (requests float64)       // attempts that found an instance, since it was last asked
+	add(id string)                                          // an instance takes traffic from now on
+	drain(id string)                                        // it takes no more
+	drop(id string)                                         // it is gone, and what it held is cut
+	play(from, to float64)                                  // nothing changes in between
+	emptied() []string                                      // of those that drain, in order
+	slow(factor float64)                                    // everything takes so many times as long as at first
+	read(seconds float64) (concurrency level, work float64) // of the period that ends; work in services
+	step() time.Duration                                    // longest that may be played at once
+	flush(t *tally) (inFlight float64)                      // what happened since it was last asked; in flight summed over time
+	arrived() (requests float64)                            // attempts that found an instance, since it was last asked
 }
 
 // world is one simulation under way: the fleet, the autoscaler, the metrics and the account.
@@ -430,11 +430,11 @@ func (w *world) happen(in Incident) {
 // publish closes the period that ends now.
 func (w *world) publish() {
 	seconds := period.Seconds()
-	concurrency, completed := w.play.read(seconds)
+	concurrency, work := w.play.read(seconds)
 	cpu := level{}
 	if w.inService > 0 {
-		// What a processor does is what is completed: when everything waits for something else, it is idle.
-		v := w.c.Server.cpu * completed / (w.c.Server.most() * w.inService)
+		// When everything waits for something else, less is done in a second, and a processor is idle.
+		v := w.c.Server.cpu * work / (w.c.Server.most() * w.inService)
 		cpu = level{mean: v, most: v, least: v, n: math.Round(w.inService / seconds)}
 		w.partCPU += v * w.inService
 	} else {
