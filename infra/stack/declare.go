@@ -15,3 +15,6 @@ func Declare(m registry.Model, region string) gate.Declared {
 		OutCooldown: m.ScaleOutCooldown, InCooldown: m.ScaleInCooldown, SLOMS: m.SLOMS, Percentile: m.Percentile, Quota: m.Quota, PlanFile: m.Plan,
 	}
 }
+
+// PlanName is the plan that models.yaml names for the model.
+func (m *Model) PlanName() string { return m.Model.Plan }

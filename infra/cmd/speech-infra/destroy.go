@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"loadline/infra/stack"
+	"loadline/internal/exit"
+)
+
+const destroyExample = `  speech-infra destroy kokoro-82m`
+
+func (a *app) destroyCommand() *cobra.Command {
+	var f flags
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "destroy MODEL…", Short: "take endpoints away; weights and images stay", Example: destroyExample,
+		Long: `destroy deregisters the endpoint's scaling and deletes its stack: the endpoint, its alarms and its dashboard. Weights, images and the
+key that they are encrypted with stay, and the commands that remove them are printed.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.destroy(cmd.Context(), &f, args, yes) },
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.account, "account", "", "refuse to destroy anything in any other account")
+	cmd.Flags().StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint instead of AWS")
+	cmd.Flags().BoolVar(&yes, "yes", false, "agree to it")
+	return cmd
+}
+
+func (a *app) destroy(ctx context.Context, f *flags, args []string, yes bool) error {
+	c, err := f.choose(args, false)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"node", "cdk"} {
+		if _, err := a.tool(name); err != nil {
+			return err
+		}
+	}
+	cfg, err := a.aws(ctx, f)
+	if err != nil {
+		return err
+	}
+	f.region = cfg.Region
+	if err := a.inAccount(ctx, cfg, f.account); err != nil {
+		return err
+	}
+	models := decided(c.models, f.region, nil)
+	fmt.Fprintf(a.stdout, "endpoints that go, with their stacks, alarms and dashboards: %s\n", strings.Join(names(c.models), ", "))
+	if err := a.agree(ctx, yes); err != nil {
+		return err
+	}
+	for _, m := range models {
+		if err := a.deregister(ctx, cfg, m); err != nil { // an endpoint that has a target may not go
+			return err
+		}
+	}
+	dir, done, err := a.assembled(f, c, models)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := a.cdk(ctx, f, "destroy", dir, append(stackNames(models), "--exclusively", "--force")...); err != nil {
+		return err
+	}
+	fmt.Fprint(a.stdout, stays(f.region))
+	return nil
+}
+
+// agree asks the owner, who has already agreed when yes.
+func (a *app) agree(ctx context.Context, yes bool) error {
+	if yes {
+		return nil
+	}
+	in, ok := a.stdin.(*os.File)
+	if !ok || !isatty.IsTerminal(in.Fd()) {
+		return exit.Refuse(errors.New("this needs your consent: --yes gives it"))
+	}
+	fmt.Fprint(a.stderr, "Go on? [y/N] ")
+	typed := make(chan string, 1)
+	go func() { // a read of a terminal does not end with ctx; the process does
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		typed <- line
+	}()
+	answer := ""
+	select {
+	case answer = <-typed:
+	case <-ctx.Done():
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return exit.Refuse(errors.New("not agreed to: nothing was changed"))
+	}
+	return nil
+}
+
+// stays is what is left in the account, and the commands that remove it.
+func stays(region string) string {
+	output := func(key string) string {
+		return fmt.Sprintf(`"$(aws cloudformation describe-stacks --region %s --stack-name %s --query "Stacks[0].Outputs[?OutputKey=='%s'].OutputValue" --output text)"`, region, stack.Foundation, key)
+	}
+	return fmt.Sprintf(`stay: the weights bucket, the image repository and their key (stack %[1]s), the weights sync (stack %[2]s), logs, metrics.
+To remove them too, when no endpoint is left, in this order:
+  B=%[4]s R=%[5]s K=%[6]s
+  aws s3api list-object-versions --bucket "$B" --query '[Versions,DeleteMarkers][][].[Key,VersionId]' --output text | while read -r k v; do aws s3api delete-object --bucket "$B" --key "$k" --version-id "$v"; done
+  aws cloudformation delete-stack --region %[3]s --stack-name %[2]s && aws cloudformation wait stack-delete-complete --region %[3]s --stack-name %[2]s
+  aws cloudformation delete-stack --region %[3]s --stack-name %[1]s && aws cloudformation wait stack-delete-complete --region %[3]s --stack-name %[1]s
+  aws s3 rb "s3://$B"
+  aws ecr delete-repository --region %[3]s --repository-name "${R#*/}" --force
+  aws kms schedule-key-deletion --region %[3]s --key-id "$K" --pending-window-in-days 30
+`, stack.Foundation, stack.ModelCache, region, output("WeightsBucket"), output("RepositoryUri"), output("KeyArn"))
+}
