@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"loadline/internal/serve"
@@ -79,6 +80,7 @@ type Engine struct {
 	limits speech.Limits
 	voices *voice.Library
 	sig    signature
+	ran    atomic.Int64 // nanoseconds
 
 	mu     sync.Mutex
 	closed bool
@@ -216,6 +218,9 @@ func (e *Engine) warm(ctx context.Context, sessions []session) error {
 	return nil
 }
 
+// Ran is how long sessions have run so far, all together: the rest of the time to a sound is the server's own.
+func (e *Engine) Ran() time.Duration { return time.Duration(e.ran.Load()) }
+
 // Voices is the names of the folder's voices, once loaded.
 func (e *Engine) Voices() []string { return e.voices.Names() }
 
@@ -340,7 +345,9 @@ func (u *utterance) Next(ctx context.Context, _ time.Time) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	sound, frames, err := s.run(ctx, tokens, u.style.Row(phoneme.StyleRow(len(tokens)-2)), u.speed)
+	u.e.ran.Add(int64(time.Since(began)))
 	put()
 	if err != nil {
 		return nil, err

@@ -220,7 +220,8 @@ func TestJoined(t *testing.T) {
 	if err != nil || len(loud) == 0 {
 		t.Errorf("a sound that is too loud: %v", err)
 	}
-	for name, bad := range map[string][]float32{"nothing": nil, "zeros": make([]float32, 4800), "not a number": {float32(math.NaN())}, "infinite": {float32(math.Inf(1))}} {
+	for name, bad := range map[string][]float32{"nothing": nil, "zeros": make([]float32, 4800), "not a number": {float32(math.NaN())}, "infinite": {float32(math.Inf(1))},
+		"one of many": slices.Concat(tone(4800, 0.3), []float32{float32(math.NaN())}, tone(4800, 0.4))} {
 		if pcm, err := joined(bad, span{}, afterWord); err == nil {
 			t.Errorf("%s became %d bytes", name, len(pcm))
 		}
@@ -414,4 +415,17 @@ func ExampleEngine() {
 	err := e.Load(context.Background(), func(stage string) { fmt.Println(stage) })
 	fmt.Println(err != nil)
 	// Output: true
+}
+
+func BenchmarkJoined(b *testing.B) {
+	sound, _, err := tones{}.run(b.Context(), []int64{0, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 0}, nil, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(4 * len(sound)))
+	for b.Loop() {
+		if _, err := joined(sound, span{}, afterSentence); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

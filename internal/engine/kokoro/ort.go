@@ -46,6 +46,9 @@ func start(library string) error {
 // alive is the tensors and run options that exist now.
 var alive atomic.Int64
 
+// Tensors is how many tensors exist now, of all engines: 0 while nothing runs.
+func Tensors() int { return int(alive.Load()) }
+
 // load makes the sessions, and says how the model is called and what it runs on.
 func load(ctx context.Context, c Config, path string) (sessions []session, sig signature, on string, err error) {
 	plain, err := ort.NewSessionOptions()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -65,58 +66,75 @@ func spoken(tokens, frames []int64, samples int) span {
 	return s
 }
 
+// levels is the mean square of each window of a sound; the last window may be short. It is not a number where the sound has
+// one that is none.
+func levels(sound []float32) (of []float32, loudest float32) {
+	of = make([]float32, 0, len(sound)/window+1)
+	for len(sound) > 0 {
+		n := min(window, len(sound))
+		sum := float32(0)
+		for _, x := range sound[:n] {
+			sum += x * x
+		}
+		sum /= window
+		of = append(of, sum)
+		if !(sum <= loudest) && loudest == loudest { // once not a number it stays so
+			loudest = sum
+		}
+		sound = sound[n:]
+	}
+	return of, loudest
+}
+
 // edges is the part of a sound that is heard, with a margin. It never cuts into keep.
-func edges(sound []float32, keep span) (span, bool) {
-	loudest := 0.0
-	level := func(i int) float64 {
-		sum := 0.0
-		for _, x := range sound[i:min(i+window, len(sound))] {
-			sum += float64(x) * float64(x)
-		}
-		return math.Sqrt(sum / window)
+func edges(sound []float32, keep span) (span, error) {
+	of, loudest := levels(sound)
+	switch {
+	case !(loudest < math.MaxFloat32):
+		return span{}, errors.New("the model's sound has numbers that are none")
+	case loudest < inaudible*inaudible:
+		return span{}, errors.New("the model made no sound")
 	}
-	for i := 0; i < len(sound); i += window {
-		loudest = math.Max(loudest, level(i))
+	heard := func(level float32) bool { return level > quiet*quiet*loudest }
+	first := slices.IndexFunc(of, heard)
+	last := len(of) - 1
+	for !heard(of[last]) {
+		last--
 	}
-	if loudest < inaudible {
-		return span{}, false
-	}
-	from, to := 0, 0
-	for i := 0; i < len(sound); i += window {
-		if level(i) > quiet*loudest {
-			if to == 0 {
-				from = i
-			}
-			to = min(i+window, len(sound))
-		}
-	}
+	from, to := first*window, min((last+1)*window, len(sound))
 	if keep.to > 0 {
 		// The tokens' own frames hold faint sounds that a threshold takes for silence, and may begin with some of it.
 		from, to = min(from, keep.from+frameSize), max(to, keep.to-frameSize)
 	}
-	return span{max(0, from-margin), min(len(sound), to+margin)}, true
+	return span{max(0, from-margin), min(len(sound), to+margin)}, nil
 }
 
 // joined is the sound of a piece ready to be put between others: trimmed and faded at its edges, so that nothing clicks, with
 // a pause after it, as 16-bit little-endian samples.
 func joined(sound []float32, keep span, pause time.Duration) ([]byte, error) {
-	for _, x := range sound {
-		if x != x || math.IsInf(float64(x), 0) {
-			return nil, errors.New("the model's sound has numbers that are none")
-		}
-	}
-	s, ok := edges(sound, keep)
-	if !ok {
-		return nil, errors.New("the model made no sound")
+	s, err := edges(sound, keep)
+	if err != nil {
+		return nil, err
 	}
 	sound = sound[s.from:s.to]
 	n := len(sound)
 	rest := samples(pause) - 2*margin // the margins of both sides are part of the pause
 	pcm := make([]byte, 2*(n+max(0, rest)))
 	for i, x := range sound {
-		gain := math.Min(1, float64(min(i, n-1-i))/fade)
-		v := math.Round(float64(x) * gain * math.MaxInt16)
-		binary.LittleEndian.PutUint16(pcm[2*i:], uint16(int16(math.Max(-math.MaxInt16, math.Min(math.MaxInt16, v)))))
+		if edge := min(i, n-1-i); edge < fade {
+			x *= float32(edge) / fade
+		}
+		switch x *= math.MaxInt16; {
+		case x > math.MaxInt16:
+			x = math.MaxInt16
+		case x < -math.MaxInt16:
+			x = -math.MaxInt16
+		case x < 0:
+			x -= 0.5
+		default:
+			x += 0.5
+		}
+		binary.LittleEndian.PutUint16(pcm[2*i:], uint16(int16(x)))
 	}
 	return pcm, nil
 }
