@@ -3,9 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,9 +22,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"loadline/internal/corpus"
 	"loadline/internal/engine/replay"
 	"loadline/internal/fleet"
+	"loadline/internal/load"
 	"loadline/internal/registry"
+	"loadline/internal/sample"
+	"loadline/internal/transport"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens of the scripts")
@@ -33,7 +40,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"serve": started, "describe": describe, "speak": speak, "scale": scale, "stop": stop},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"serve": started, "describe": describe, "speak": speak, "scale": scale, "stop": stop, "stream": stream},
 	})
 }
 
@@ -52,10 +59,16 @@ func started(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	began := time.Now()
 	ts.Check(cmd.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	lines := bufio.NewReader(stdout)
+	line, err := lines.ReadString('\n')
 	url, ready := strings.CutPrefix(line, "ready ")
 	ts.Logf("%s after %s", strings.TrimSpace(line), time.Since(began).Round(time.Millisecond))
 	ts.Setenv("URL", strings.TrimSpace(url))
+	if slices.Contains(args, "--bidi-addr") {
+		second, err := lines.ReadString('\n')
+		ts.Check(err)
+		ts.Setenv("BIDI", strings.TrimSpace(strings.TrimPrefix(second, "ready-bidi ")))
+	}
 	end := sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		rest, _ := io.ReadAll(stdout)
@@ -115,6 +128,25 @@ func speak(ts *testscript.TestScript, neg bool, args []string) {
 		EndpointName: &args[0], ContentType: aws.String("application/json"), Body: []byte(`{"text":"Good morning."}`)})
 	if neg != (err != nil) || !neg && !strings.HasPrefix(string(out.Body), "RIFF") {
 		ts.Fatalf("speak: %v", err)
+	}
+}
+
+// stream fails unless the endpoint says a text over a bidirectional stream: stream ENDPOINT CERTIFICATE.
+func stream(ts *testscript.TestScript, _ bool, args []string) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(ts.ReadFile(args[1]))) {
+		ts.Fatalf("%s is no certificate", args[1])
+	}
+	tr, err := transport.NewBidi(config(ts), transport.BidiOptions{Net: transport.Net{TLS: &tls.Config{RootCAs: roots}}, URL: ts.Getenv("BIDI"), Endpoint: args[0]})
+	ts.Check(err)
+	defer tr.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	began, rec := time.Now(), sample.New(0)
+	rec.Started = 0
+	tr.Do(ctx, load.Call{Text: corpus.Text{Body: "Good morning."}, Clock: func() sample.Nanos { return sample.Since(time.Since(began)) }}, &rec)
+	if rec.Outcome != sample.OK || rec.Audio < 0.1 {
+		ts.Fatalf("stream: %s (%s), %v s", rec.Outcome, rec.Cause, rec.Audio)
 	}
 }
 

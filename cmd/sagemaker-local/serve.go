@@ -40,6 +40,7 @@ type settings struct {
 	fail, unknown, deny     []string
 	noRole, verify          bool
 	state                   string
+	bidi, cert              string
 	quiet                   bool
 }
 
@@ -65,7 +66,10 @@ a program with the container's routes, and take the time that they take.`,
   sagemaker-local serve --addr 127.0.0.1:4566 --instances 3 --queue-depth 50
 
   # instances that are processes, with a real voice
-  SPEECH_ENGINE=espeak sagemaker-local serve --exec bin/speech-server --start 0`,
+  SPEECH_ENGINE=espeak sagemaker-local serve --exec bin/speech-server --start 0
+
+  # bidirectional streams too
+  sagemaker-local serve --bidi-addr 127.0.0.1:8443 --bidi-cert bidi.pem`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.Misuse(fmt.Errorf("serve takes flags only, not %q: sagemaker-local serve --help lists them", args[0]))
@@ -84,6 +88,9 @@ a program with the container's routes, and take the time that they take.`,
 			if err != nil {
 				return fmt.Errorf("start: %w", err)
 			}
+			if err := s.hand(l.BidiCertificate(), stderr); err != nil {
+				return err
+			}
 			said := make(chan struct{})
 			stop := make(chan struct{})
 			go func() {
@@ -91,6 +98,9 @@ a program with the container's routes, and take the time that they take.`,
 				select {
 				case <-l.Ready():
 					fmt.Fprintf(stdout, "ready %s\n", l.URL())
+					if url := l.BidiURL(); url != "" {
+						fmt.Fprintf(stdout, "ready-bidi %s\n", url)
+					}
 				case <-stop:
 				}
 			}()
@@ -105,6 +115,8 @@ a program with the container's routes, and take the time that they take.`,
 	f.StringVar(&s.profile, "profile", "kokoro-g5", "how fast an instance serves: "+strings.Join(replay.Names(), ", ")+", or the path of a profile")
 	f.StringVar(&s.exec, "exec", "", "container that instances run: a program and its arguments, separated by spaces; serve where there are none. Its port is in SAGEMAKER_BIND_TO_PORT, SPEECH_… variables are passed on")
 	f.StringVar(&s.addr, "addr", "127.0.0.1:0", "loopback address; port 0 takes a free one")
+	f.StringVar(&s.bidi, "bidi-addr", "", "loopback address of a second door, for bidirectional streams: HTTP/2 over TLS; port 0 takes a free one. It is told as ready-bidi URL")
+	f.StringVar(&s.cert, "bidi-cert", "", "file for that door's certificate, made at the start, for its clients to trust (AWS_CA_BUNDLE); without it, it is printed on stderr")
 	f.StringVar(&s.endpoint, "endpoint", "speech-"+modelName, "name of the endpoint")
 	f.StringSliceVar(&s.variants, "variant", []string{"primary"}, "production variants of the endpoint, --instances each")
 	f.BoolVar(&s.empty, "empty", false, "an account without an endpoint")
@@ -126,6 +138,20 @@ a program with the container's routes, and take the time that they take.`,
 	return cmd
 }
 
+// hand gives the second door's certificate to whoever is to trust it.
+func (s *settings) hand(pem []byte, stderr io.Writer) error {
+	switch {
+	case pem == nil:
+	case s.cert == "":
+		fmt.Fprintf(stderr, "%s", pem)
+	default:
+		if err := replace(s.cert, pem); err != nil {
+			return fmt.Errorf("--bidi-cert: %w", err)
+		}
+	}
+	return nil
+}
+
 // config checks the settings, all of them, before anything is started.
 func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local.Config, error) {
 	var wrong []error
@@ -138,6 +164,9 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	}
 	if s.depth < 0 {
 		refuse("--queue-depth is %d: it is 0 for an unbounded queue, or more", s.depth)
+	}
+	if s.cert != "" && s.bidi == "" {
+		refuse("--bidi-cert without --bidi-addr: there is no second door whose certificate it could be")
 	}
 	if s.published > 2*time.Minute {
 		refuse("--publication-delay is %s: it goes from 0 to 120 s", s.published)
@@ -193,7 +222,7 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 	if err := errors.Join(wrong...); err != nil {
 		return local.Config{}, exit.Misuse(err)
 	}
-	cfg := local.Config{Addr: s.addr, Quota: s.quota, Published: unknowns.Delay, Seed: s.seed, Unknowns: unknowns,
+	cfg := local.Config{Addr: s.addr, BidiAddr: s.bidi, Quota: s.quota, Published: unknowns.Delay, Seed: s.seed, Unknowns: unknowns,
 		Faults: faults, CallFaults: calls, Deny: s.deny, NoLinkedRole: s.noRole, VerifySignatures: s.verify}
 	if !s.quiet {
 		cfg.Log = stderr

@@ -31,7 +31,7 @@ var (
 		{"ReadRole", "role", []string{"iam:GetRole"}},
 	}
 	measuring = []grant{
-		{"Invoke", "endpoint", []string{"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"}},
+		{"Invoke", "endpoint", []string{"sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream", "sagemaker:InvokeEndpointWithBidirectionalStream"}},
 		{"Pin", "endpoint", []string{"sagemaker:UpdateEndpointWeightsAndCapacities", "sagemaker:AddTags", "sagemaker:DeleteTags"}},
 		{"Freeze", "*", []string{"application-autoscaling:RegisterScalableTarget"}},
 		{"ReadLogs", "logs", []string{"logs:DescribeLogStreams", "logs:GetLogEvents"}},

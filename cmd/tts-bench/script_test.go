@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,9 @@ func local(ts *testscript.TestScript, neg bool, args []string) {
 		if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
 			ts.Setenv("URL", url)
 			ts.Setenv("LOCAL_PID", fmt.Sprint(cmd.Process.Pid))
+			if slices.Contains(args, "--bidi-addr") && lines.Scan() {
+				ts.Setenv("BIDI", strings.TrimPrefix(lines.Text(), "ready-bidi "))
+			}
 			go func() {
 				for lines.Scan() { // keep its pipe from filling
 				}

@@ -38,6 +38,7 @@ type targetFlags struct {
 	url, name           string
 	headers             []string
 	body, payload, end  string
+	bidiFlagged
 }
 
 func (f *targetFlags) add(fl *pflag.FlagSet) {
@@ -47,11 +48,12 @@ func (f *targetFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.variant, "variant", "", "its variant (default: the only one)")
 	fl.StringVar(&f.region, "region", "", "AWS region (default: the SDK's)")
 	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint (sagemaker-local) instead of AWS")
-	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream or invoke; by --url: "+transport.DoorNames()+" (default: by the URL's scheme)")
+	f.bidiFlags(fl)
+	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream, invoke or bidi (bidirectional stream); by --url: "+transport.DoorNames()+" (default: by the URL's scheme)")
 	fl.StringVar(&f.url, "url", "", "or any server that streams its reply, by http, https, ws or wss: nothing is frozen there")
 	fl.StringVar(&f.name, "name", "", "what to call the model behind --url (default: its host)")
 	fl.StringArrayVar(&f.headers, "header", nil, `header for --url, "Name: value"; $NAME is taken from the environment (repeatable)`)
-	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}} and ${NAME} of the environment; @FILE reads one. Of a WebSocket it is the messages, a line each (default: a session of speech-server); {{.ID}} names the text")
+	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}} and ${NAME} of the environment; @FILE reads one. Of a WebSocket or a bidirectional stream it is the messages, a line each (default: a session of speech-server); {{.ID}} names the text")
 	fl.StringVar(&f.end, "end", "", "of a reply in events or messages: what the last one is, as text or KEY=VALUE, where it is none that is known; close: a tidy close")
 	fl.StringVar(&f.payload, "payload", string(audio.Sound), "what replies hold: audio, json or bytes")
 }
@@ -67,8 +69,9 @@ type target struct {
 	door   transport.Door // by URL, with what it sends instead of body
 	spoken transport.Spoken
 	end    string
-	url    string // with what Target.URL leaves out
-	origin string // the endpoint that Endpoint is a clone of
+	bidi   transport.BidiOptions // of a bidirectional stream
+	url    string                // with what Target.URL leaves out
+	origin string                // the endpoint that Endpoint is a clone of
 }
 
 // target reads the flags; it asks nothing over the network.
@@ -85,10 +88,12 @@ func (a *app) target(f targetFlags, set func(string) bool) (target, error) {
 	for _, name := range []string{"variant", "region", "endpoint-url"} {
 		add(f.url != "" && set(name), "--%s is for SageMaker endpoints, not for --url", name)
 	}
-	for _, name := range []string{"name", "header", "end"} {
+	for _, name := range []string{"name", "header"} {
 		add(f.url == "" && set(name), "--%s is for --url", name)
 	}
-	add(f.url == "" && f.transport != responseStream && f.transport != invoke, "--transport %q: response-stream or invoke", f.transport)
+	add(f.url == "" && set("end") && f.transport != bidi, "--end is for --url, and for --transport bidi")
+	add(f.url == "" && f.transport != responseStream && f.transport != invoke && f.transport != bidi, "--transport %q: response-stream, invoke or bidi", f.transport)
+	bad = append(bad, a.bidiMisuse(f, set)...)
 
 	var err error
 	if t.payload, err = audio.ParsePayload(f.payload); err != nil {
@@ -105,7 +110,11 @@ func (a *app) target(f targetFlags, set func(string) bool) (target, error) {
 		return t, exit.Misuse(errors.Join(bad...))
 	}
 	t.Transport = f.transport
-	if text, err := a.body(f.body); err != nil {
+	if f.transport == bidi {
+		if err := t.overBidi(a, f, set); err != nil {
+			bad = append(bad, err)
+		}
+	} else if text, err := a.body(f.body); err != nil {
 		bad = append(bad, err)
 	} else if t.body, err = transport.ParseTemplate(text); err != nil {
 		bad = append(bad, fmt.Errorf("--body: %w", err))
@@ -203,9 +212,12 @@ func (a *app) open(cfg aws.Config, t target, streams int) (load.Transport, error
 	}
 	var tr load.Transport
 	var err error
-	if t.URL != "" {
+	switch {
+	case t.Transport == bidi:
+		tr, err = t.openBidi(cfg, net)
+	case t.URL != "":
 		tr, err = t.door.Open(transport.DoorOptions{Net: net, URL: t.url, Header: t.header, Spoken: t.spoken, End: t.end, Payload: t.payload})
-	} else {
+	default:
 		tr, err = transport.NewSageMaker(cfg, transport.SageMakerOptions{
 			Net: net, Endpoint: t.Endpoint, Variant: t.Variant, Invoke: t.Transport == invoke, Body: t.body, Payload: t.payload,
 		})
