@@ -22,8 +22,8 @@ func Fluid(c Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	f := &fluid{w: w, slot: -1, many: map[*node]float64{}, later: map[int]*[mostAttempts + 1]float64{}, lor: c.Routing == autoscale.LeastOutstanding, load: newLoad(c.Load), noise: rand.New(rand.NewPCG(c.Seed, causeNoise))}
-	if err := f.use(1); err != nil {
+	f, err := newFluid(w)
+	if err != nil {
 		return Result{}, err
 	}
 	w.play = f
@@ -34,6 +34,12 @@ func Fluid(c Config) (Result, error) {
 		return Result{}, f.err
 	}
 	return w.result(ModeFluid), nil
+}
+
+func newFluid(w *world) (*fluid, error) {
+	f := &fluid{w: w, slot: -1, many: map[*node]float64{}, later: map[int]*[mostAttempts + 1]float64{},
+		lor: w.c.Routing == autoscale.LeastOutstanding, load: newLoad(w.c.Load), noise: rand.New(rand.NewPCG(w.c.Seed, causeNoise))}
+	return f, f.use(1)
 }
 
 // cohort is instances that hold the same. Where requests go to the one that holds the fewest there is only one, and its
