@@ -19,7 +19,7 @@ programs:
 
 infra:
 	@mkdir -p bin
-	go -C infra build -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/...
+	go build -C infra -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/...
 
 demo: programs
 	@./bin/tts-bench demo
