@@ -41,6 +41,7 @@ type planFlags struct {
 	allowMismatch bool
 	trace, rates  string
 	model, models string
+	candidate     string
 	scaled        scaledFlags
 	write         bool
 	emit          string
@@ -89,6 +90,7 @@ A finding that says stop ends the command with exit code 1; the plan is saved al
 	fl.StringArrayVar(&f.scenario.Accept, "accept", nil, "take on the stop of a finding, as a recorded warning (repeatable)")
 	fl.StringVar(&f.model, "model", "", "model in the registry (default: the ladder's)")
 	fl.StringVar(&f.models, "models", "models.yaml", "model registry: price, endpoint")
+	fl.StringVar(&f.candidate, "candidate", "", "policies to take whatever the simulation says: "+strings.Join(capacity.CandidateNames, "; ")+" (default: the cheapest that holds)")
 	f.scaled.add(fl)
 	fl.BoolVar(&f.write, "write", false, "put the configuration block into the model registry, comments kept")
 	fl.StringVar(&f.emit, "emit", "", "print what puts the plan in place instead: "+strings.Join(emitted, ", "))
@@ -155,6 +157,8 @@ func (f *planFlags) misused(set func(string) bool) error {
 	for _, name := range s.Accept {
 		add(!slices.Contains(capacity.Stoppable, name), "--accept %q: no such finding stops a plan; %s do", name, strings.Join(capacity.Stoppable, ", "))
 	}
+	add(f.candidate != "" && !slices.Contains(capacity.CandidateNames, f.candidate), "--candidate %q: one of %s", f.candidate, strings.Join(capacity.CandidateNames, "; "))
+	add(f.candidate != "" && s.Rule != capacity.RuleFlow, "--candidate is for --rule flow: the published rule has its own policies")
 	bad = append(bad, f.scaled.misused(set)...)
 	if len(bad) > 1 {
 		return exit.Misuse(fmt.Errorf("plan cannot start:\n%w", errors.Join(bad...)))
@@ -172,7 +176,7 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 		QMaxFile: f.qmax, TTotalFile: f.ttotal, AssumeT: f.assume.Seconds(),
 		Scenario: f.scenario, SLOMS: f.sloMS, AllowMismatch: f.allowMismatch,
 		RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(), Settings: map[string]any{},
-		Fluid: sim.Fluid, Parallel: atOnce,
+		Fluid: sim.Fluid, Parallel: atOnce, Candidate: f.candidate,
 	}
 	in.Scenario.Ceiling = f.ceiling.Seconds()
 	if in.Scenario.Accept == nil {

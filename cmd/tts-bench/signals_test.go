@@ -103,13 +103,13 @@ func TestSignals(t *testing.T) {
 		args                                   []string
 		says                                   []string
 	}{
-		{"rate and concurrency", variant, instances, "sagemaker:variant:DesiredInstanceCount", "loadline-rate", nil,
+		{"rate and concurrency", variant, instances, "sagemaker:variant:DesiredInstanceCount", "loadline-rate", []string{"--candidate", "both, steps"},
 			[]string{"metric: SageMakerVariantInvocationsPerInstance", "metric: AWS/SageMaker ConcurrentRequestsPerModel", "period: 10"}},
 		{"concurrency", variant, instances, "sagemaker:variant:DesiredInstanceCount", "loadline-concurrency-out", []string{"--rule", "slots"},
 			[]string{"metric: SageMakerVariantConcurrentRequestsPerModelHighResolution", "period: 10"}},
 		{"processors", variant, instances, "sagemaker:variant:DesiredInstanceCount", "loadline-cpu", []string{"--cpu", "70", "--vcpus", "4"},
 			[]string{"#loadline-cpu: target value: 280", "metric: /aws/sagemaker/Endpoints CPUUtilization", "dimensions: EndpointName=" + localEndpoint + " VariantName=primary", "#loadline-cpu: scale-in disabled: on"}},
-		{"rate and concurrency per copy", copies, components, "sagemaker:inference-component:DesiredCopyCount", "loadline-rate", []string{"--component", "voice"},
+		{"rate and concurrency per copy", copies, components, "sagemaker:inference-component:DesiredCopyCount", "loadline-rate", []string{"--component", "voice", "--candidate", "both, steps"},
 			[]string{"metric: SageMakerInferenceComponentInvocationsPerCopy", "metric: AWS/SageMaker ConcurrentRequestsPerCopy", "dimensions: InferenceComponentName=voice"}},
 		{"concurrency per copy", copies, components, "sagemaker:inference-component:DesiredCopyCount", "loadline-concurrency-out", []string{"--component", "voice", "--rule", "slots"},
 			[]string{"metric: SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"}},

@@ -48,7 +48,9 @@ type chooser struct {
 
 // choose takes the flow rule's policies among its candidates, replays the published rule's, and records both. The plan has
 // its rules and its target's names by now.
-func choose(p *artifact.Plan, fluid Simulator, each func(n int, f func(i int))) (capacity.Candidate, error) {
+//
+// wanted is the candidate that the operator takes whatever the simulation says; empty: the cheapest that holds.
+func choose(p *artifact.Plan, fluid Simulator, each func(n int, f func(i int)), wanted string) (capacity.Candidate, error) {
 	c, err := newChooser(p, fluid, each)
 	if err != nil {
 		return capacity.Candidate{}, err
@@ -61,6 +63,11 @@ func choose(p *artifact.Plan, fluid Simulator, each func(n int, f func(i int))) 
 	best, outcomes, err := c.cheapest(all)
 	if err != nil {
 		return capacity.Candidate{}, err
+	}
+	if wanted != "" {
+		if best, err = c.wanted(wanted, all, outcomes, best); err != nil {
+			return capacity.Candidate{}, err
+		}
 	}
 	s.Candidates = outcomes
 	flow := outcomes[best]
@@ -370,6 +377,37 @@ func (c *chooser) cheapest(all []capacity.Candidate) (best int, outcomes []artif
 	}
 	outcomes[best].Why = "the least bad, and it does not hold: " + outcomes[best].Why
 	return best, outcomes, nil
+}
+
+// wanted is the place of the candidate that was asked for, played under every setting.
+func (c *chooser) wanted(name string, all []capacity.Candidate, outcomes []artifact.SurgeOutcome, best int) (int, error) {
+	i := slices.IndexFunc(all, func(x capacity.Candidate) bool { return x.Name == name })
+	switch {
+	case i < 0:
+		return 0, fmt.Errorf("--candidate %q: one of %s", name, strings.Join(capacity.CandidateNames, "; "))
+	case all[i].Unfit != "":
+		return 0, fmt.Errorf("--candidate %q: %s", name, all[i].Unfit)
+	case i == best:
+		return best, nil
+	}
+	o := &outcomes[i]
+	if o.Played == 1 {
+		if c.breaks(*o.Usual) == "" {
+			o.Why = ""
+		}
+		if err := c.vary(o, all[i], c.p.Flow); err != nil {
+			return 0, err
+		}
+	}
+	if o.Holds {
+		o.Why = "asked for; it " + dearer(o.Usual.InstanceHours, outcomes[best].Usual.InstanceHours)
+	} else {
+		o.Why = "asked for, and it does not hold: " + o.Why
+	}
+	if outcomes[best].Holds {
+		outcomes[best].Why = "not asked for: it is " + outcomes[best].Why
+	}
+	return i, nil
 }
 
 func dearer(x, y float64) string {

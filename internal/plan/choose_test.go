@@ -139,6 +139,25 @@ func TestNoneHolds(t *testing.T) {
 	}
 }
 
+// The operator may take another candidate: it is played under every setting all the same, and the plan says what it costs.
+func TestCandidateAskedFor(t *testing.T) {
+	fluid := pretend(func(c string, u autoscale.Unknowns) (float64, float64, int) {
+		if c == bothStep {
+			return 150, 0, 0
+		}
+		return 100, 0, 0
+	})
+	p := chosen(t, fluid, func(in *Input) { in.Candidate = capacity.BothSteps })
+	if o := p.Surge.Flow; o.Candidate != capacity.BothSteps || !o.Holds || o.Played != 11 || o.Why != "asked for; it takes 50.0 % more instance-hours" || len(p.Policies) != 2 {
+		t.Errorf("%+v", o)
+	}
+	in := published(t, capacity.RuleFlow)
+	in.Fluid, in.Candidate, in.Scenario.SurgeRatio = fluid, capacity.BothSteps, 1
+	if _, err := Make(in); err == nil || !strings.Contains(err.Error(), "no room to show a surge") {
+		t.Errorf("an unfit one was taken: %v", err)
+	}
+}
+
 // Where a minute's count cannot show the load, concurrency is tracked, and the others are told to be unfit.
 func TestChooseForStreams(t *testing.T) {
 	p := chosen(t, pretend(func(string, autoscale.Unknowns) (float64, float64, int) { return 1, 0, 0 }), func(in *Input) {

@@ -44,8 +44,9 @@ type Input struct {
 
 	// Fluid plays the surge in which the flow rule's policies are chosen; nil: nothing is simulated, and rate and
 	// concurrency together are taken. Parallel is as sim.Config has it.
-	Fluid    Simulator
-	Parallel func(n int, f func(i int))
+	Fluid     Simulator
+	Parallel  func(n int, f func(i int))
+	Candidate string // of capacity.CandidateNames: taken whatever the simulation says; empty: the cheapest that holds
 
 	RunID     string
 	CreatedAt time.Time
@@ -154,9 +155,9 @@ func attach(p *artifact.Plan, selected capacity.Rule, in Input) (notes []string,
 	p.Target.Endpoint, p.Target.Variant = endpoint, variant
 	var chosen *capacity.Candidate
 	if in.Fluid != nil && p.Flow.Defined {
-		best, err := choose(p, in.Fluid, in.Parallel)
+		best, err := choose(p, in.Fluid, in.Parallel, in.Candidate)
 		if err != nil {
-			return nil, err
+			return nil, exit.Refuse(err)
 		}
 		chosen = &best
 		selected.Findings = append(selected.Findings, surgeFinding(p))
