@@ -26,11 +26,20 @@ type Span struct {
 // Text is a reading in words, for a voice that reads text itself, and for people.
 func (r Reading) Text() string {
 	var b strings.Builder
+	open := true // no space is due
 	for _, s := range r.Spans {
-		if m := s.Mark; b.Len() > 0 && (m == "" || strings.ContainsAny(m, "(“—")) && !strings.HasSuffix(b.String(), "(") && !strings.HasSuffix(b.String(), "“") {
+		if !open && s.Mark == "" {
 			b.WriteByte(' ')
 		}
-		b.WriteString(s.Words + s.Sounds + s.Mark)
+		b.WriteString(s.Words + s.Sounds)
+		open = false
+		for _, m := range s.Mark {
+			if strings.ContainsRune("(“—", m) && !open && b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteRune(m)
+			open = m == '(' || m == '“'
+		}
 	}
 	return b.String()
 }
@@ -90,10 +99,158 @@ func foreignSound(r rune) bool {
 // Read makes a sentence, cleaned, ready in a language: what the caller wants said otherwise, then what Normalise puts into
 // words, cut at the marks that a voice heeds.
 func Read(sentence, language string, l *Lexicon) Reading {
-	r := Reading{Language: language}
-	r.Spans = append(r.Spans, Span{Words: Normalise(sentence, language)})
-	return r
+	b := builder{r: Reading{Language: language}, scripts: reads[language]}
+	if l == nil || len(l.entries) == 0 {
+		b.text(Normalise(sentence, language))
+		b.flush()
+		return b.r
+	}
+	words := strings.Fields(usual.Replace(sentence))
+	from := 0 // words before are read
+	for i := 0; i < len(words); {
+		span, used := l.find(words[i:])
+		if used == 0 {
+			i++
+			continue
+		}
+		b.text(Normalise(strings.Join(words[from:i], " "), language))
+		b.text(newWord(words[i]).pre)
+		if span.Words != "" {
+			b.text(Normalise(span.Words, language))
+		} else {
+			b.flush()
+			b.r.Spans = append(b.r.Spans, span)
+		}
+		i += used
+		from = i
+		b.text(newWord(words[i-1]).post)
+	}
+	b.text(Normalise(strings.Join(words[from:], " "), language))
+	b.flush()
+	return b.r
 }
 
-// Normalise is a sentence, cleaned, as its words are said in a language.
-func Normalise(sentence, language string) string { return sentence }
+// find is the entry for the words that a text begins with, the longest, and how many words it has.
+func (l *Lexicon) find(words []string) (Span, int) {
+	found, used := Span{}, 0
+	key := ""
+	for n := 0; n < min(len(words), l.longest); n++ {
+		w := newWord(words[n])
+		if n > 0 {
+			if w.pre != "" {
+				break
+			}
+			key += " "
+		}
+		key += strings.ToLower(w.core)
+		if s, ok := l.entries[key]; ok {
+			found, used = s, n+1
+		}
+		if w.post != "" || len(key) > maxEntry {
+			break
+		}
+	}
+	return found, used
+}
+
+// reads is the scripts that the front end of a language reads; it would say others as names of letters, or not at all.
+var reads = map[string][]*unicode.RangeTable{
+	"en-us": {unicode.Latin}, "en-gb": {unicode.Latin}, "es": {unicode.Latin}, "fr-fr": {unicode.Latin}, "it": {unicode.Latin}, "pt-br": {unicode.Latin},
+	"hi": {unicode.Latin, unicode.Devanagari},
+}
+
+// builder makes spans of text.
+type builder struct {
+	r       Reading
+	scripts []*unicode.RangeTable // nil: any
+	words   []byte
+	quoted  bool
+	foreign []byte // words in a script that is not read, reported when others follow
+}
+
+// heeded are the marks that a voice heeds.
+const heeded = ";:,.!?—…\"()“”"
+
+var brackets = strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")")
+
+// text adds a text that Normalise has made.
+func (b *builder) text(s string) {
+	s = brackets.Replace(s)
+	for i, r := range s {
+		after := s[i+utf8.RuneLen(max(r, 0)):]
+		next, _ := utf8.DecodeRuneInString(after)
+		switch {
+		case strings.ContainsRune(heeded, r) && !(strings.ContainsRune(".,:", r) && len(b.words) > 0 && (unicode.IsLetter(next) || unicode.IsDigit(next))):
+			b.mark(r)
+		case r == ' ':
+			b.space()
+		case b.scripts == nil || unicode.Is(unicode.Common, r) || unicode.Is(unicode.Inherited, r) || unicode.In(r, b.scripts...):
+			switch {
+			case unicode.IsSymbol(r) && !(b.r.Language != "en-us" && b.r.Language != "en-gb" && r < 0x250 || strings.ContainsRune("€₹", r)), unicode.Is(unicode.Co, r):
+				b.report()
+				b.r.Omitted = append(b.r.Omitted, string(r))
+				b.space()
+			default:
+				if len(b.foreign) > 0 && sounds(r) {
+					b.report()
+				}
+				b.words = utf8.AppendRune(b.words, r)
+			}
+		default:
+			b.foreign = utf8.AppendRune(b.foreign, r)
+		}
+	}
+	b.space()
+}
+
+// report lists the foreign words that have come together.
+func (b *builder) report() {
+	if w := strings.TrimSpace(string(b.foreign)); w != "" {
+		b.r.Omitted = append(b.r.Omitted, w)
+	}
+	b.foreign = b.foreign[:0]
+}
+
+func (b *builder) space() {
+	for _, w := range []*[]byte{&b.words, &b.foreign} {
+		if n := len(*w); n > 0 && (*w)[n-1] != ' ' {
+			*w = append(*w, ' ')
+		}
+	}
+}
+
+// flush ends a span of words.
+func (b *builder) flush() {
+	b.report()
+	if w := strings.TrimSpace(string(b.words)); Speakable(w) {
+		b.r.Spans = append(b.r.Spans, Span{Words: w})
+	}
+	b.words = b.words[:0]
+}
+
+// mark adds a mark: one of a kind where several stand together, and none but an opening one before the first word.
+func (b *builder) mark(r rune) {
+	b.flush()
+	if r == '"' {
+		if r = '“'; b.quoted {
+			r = '”'
+		}
+	}
+	b.quoted = r == '“' || b.quoted && r != '”'
+	n := len(b.r.Spans)
+	if open := map[rune]string{')': "(", '”': "“"}[r]; open != "" && n > 0 && strings.HasSuffix(b.r.Spans[n-1].Mark, open) { // nothing is said within
+		if b.r.Spans[n-1].Mark = strings.TrimSuffix(b.r.Spans[n-1].Mark, open); b.r.Spans[n-1].Mark == "" {
+			b.r.Spans = b.r.Spans[:n-1]
+		}
+		return
+	}
+	switch {
+	case n == 0 && r != '(' && r != '“':
+	case n > 0 && b.r.Spans[n-1].Mark != "":
+		if m := b.r.Spans[n-1].Mark; !strings.ContainsRune(m, r) && len(m) < 12 {
+			b.r.Spans[n-1].Mark += string(r)
+		}
+	default:
+		b.r.Spans = append(b.r.Spans, Span{Mark: string(r)})
+	}
+}
