@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,6 +59,8 @@ type Bidi struct {
 	mu       sync.Mutex
 	sessions map[*stream]struct{}
 	idle     []*stream // the one used last at the end
+	sweep    *time.Timer
+	rest     time.Duration
 	closed   bool
 }
 
@@ -66,6 +69,8 @@ var _ load.Transport = (*Bidi)(nil)
 const (
 	// sessionLife is how long a session is given texts: the platform ends each after 30 minutes.
 	sessionLife = 25 * time.Minute
+	// sessionRest is how long a session is kept without a text: it counts as in flight on the endpoint meanwhile.
+	sessionRest = 10 * time.Second
 	// farewell is how long a session that has been ended may take to end.
 	farewell = 2 * time.Second
 )
@@ -102,7 +107,7 @@ func NewBidi(cfg aws.Config, o BidiOptions) (*Bidi, error) {
 	}
 	o.Payload = cmp.Or(o.Payload, audio.Sound)
 	return &Bidi{o: o, cfg: cfg, pool: p, muxed: newMuxed(p.own, u), url: u, dialect: dialect{end: o.End, payload: o.Payload},
-		kept: o.Messages.kept && !o.Each, most: cmp.Or(o.Streams, 256), sessions: map[*stream]struct{}{}}, nil
+		kept: o.Messages.kept && !o.Each, most: cmp.Or(o.Streams, 256), rest: sessionRest, sessions: map[*stream]struct{}{}}, nil
 }
 
 // bidiURL is AWS's own.
@@ -134,6 +139,9 @@ func (b *Bidi) Close() error {
 	b.mu.Lock()
 	idle := b.idle
 	b.idle, b.closed = nil, true
+	if b.sweep != nil {
+		b.sweep.Stop()
+	}
 	var busy []*stream
 	for s := range b.sessions {
 		busy = append(busy, s)
@@ -230,6 +238,38 @@ func (b *Bidi) pop(ex *exchange) *stream {
 		return s
 	}
 	return nil
+}
+
+// keep makes a session idle; false where it is not to be.
+func (b *Bidi) keep(s *stream) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || len(b.idle) >= b.most {
+		return false
+	}
+	b.idle = append(b.idle, s)
+	if b.sweep == nil {
+		b.sweep = time.AfterFunc(b.rest, b.expire)
+	}
+	return true
+}
+
+// expire ends the sessions that have rested for too long.
+func (b *Bidi) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fresh := slices.IndexFunc(b.idle, func(s *stream) bool { return time.Since(s.since) < b.rest })
+	if fresh < 0 {
+		fresh = len(b.idle)
+	}
+	for _, s := range b.idle[:fresh] {
+		s.goodbye()
+	}
+	b.idle = slices.Delete(b.idle, 0, fresh)
+	b.sweep = nil
+	if len(b.idle) > 0 && !b.closed {
+		b.sweep = time.AfterFunc(b.rest-time.Since(b.idle[0].since), b.expire)
+	}
 }
 
 // open sends a session's request, whose first messages are queued, and gets the head of its answer. It is read from then

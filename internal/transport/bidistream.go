@@ -138,21 +138,14 @@ func (s *stream) leave(whole, keep bool) {
 	s.turn = nil
 	over := s.over != nil
 	s.mu.Unlock()
-	b := s.from
-	switch {
+	switch b := s.from; {
 	case over:
 	case !whole:
 		s.hang()
 	case !keep:
 		s.goodbye()
 	default:
-		s.since = time.Now()
-		b.mu.Lock()
-		if keep = !b.closed && len(b.idle) < b.most; keep {
-			b.idle = append(b.idle, s)
-		}
-		b.mu.Unlock()
-		if !keep {
+		if s.since = time.Now(); !b.keep(s) {
 			s.goodbye()
 		}
 	}
