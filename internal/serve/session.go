@@ -19,7 +19,7 @@ import (
 const (
 	maxTexts   = 5                      // texts open in one session, the one being spoken included
 	frameMs    = 80                     // of sound in a binary frame; one is never longer than 100 ms
-	leastMs    = 20                     // nor shorter than this, but for the last of a text
+	leastMs    = 20                     // nor shorter than this, but for the last of a sentence
 	idleText   = 200 * time.Millisecond // a sentence that ends is spoken if no more text comes for so long
 	sayAnyway  = 10 * time.Second       // something is sent at least so often while a text is spoken
 	lastWords  = time.Second            // for messages to a peer who is about to be cut off
@@ -436,7 +436,9 @@ func (n *session) play(t *text, sp *speaking, f *framer) error {
 			quiet.Reset(sayAnyway)
 			if err = f.write(p.sound); err == nil && p.ends {
 				sp.sentences++
-				err = n.send(n.ctx, n.count(msgSentence, t, sp, f.samples))
+				if err = f.send(1); err == nil { // whoever goes on after this sentence has all of it
+					err = n.send(n.ctx, n.count(msgSentence, t, sp, f.samples))
+				}
 			}
 		}
 		if err != nil {
