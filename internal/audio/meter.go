@@ -126,6 +126,9 @@ func (m *Meter) Write(at sample.Nanos, b []byte) {
 // Frames is how many whole frames of sound have come so far.
 func (m *Meter) Frames() int64 { return m.frames }
 
+// Format is how the sound is laid out, zero until that is known.
+func (m *Meter) Format() Format { return m.format }
+
 // keepText copies a body that began like JSON, as long as it is short: an error told where sound was due.
 func (m *Meter) keepText(b []byte) {
 	switch {
