@@ -77,6 +77,7 @@ type Encoder struct {
 // Open starts an encoder of 16-bit little-endian mono sound at rate samples a second. What it makes is written to out, from
 // a goroutine that ends before Close returns. When ctx ends the encoder is killed.
 func (f Format) Open(ctx context.Context, rate int, out io.Writer) (*Encoder, error) {
+	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	program, arguments := f.program, f.arguments(rate)
 	if unbuffered, err := exec.LookPath("stdbuf"); err == nil {
@@ -106,8 +107,8 @@ func (f Format) Open(ctx context.Context, rate int, out io.Writer) (*Encoder, er
 			cancel() // nobody takes it: whoever writes is told by a broken pipe
 		}
 		err = errors.Join(err, e.cmd.Wait())
-		if ended := context.Cause(ctx); err != nil && ended != nil && !errors.Is(err, ended) {
-			err = errors.Join(ended, err)
+		if asked.Err() != nil { // whatever the program made of its end
+			err = errors.Join(context.Cause(asked), err)
 		}
 		cancel()
 		e.done <- err

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,8 +139,8 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
 		began := time.Now()
 		_, _, err := s[0].run(ctx, ids, style, 1)
-		if ended := ctx.Err() != nil; (err != nil) != ended {
-			t.Errorf("broken off: %v, error %v", ended, err)
+		if err == nil && i == 0 || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("broken off after %d ms: %v", i, err)
 		}
 		if d := time.Since(began); d > 10*time.Second {
 			t.Errorf("after %d ms it took %v", i, d)
@@ -164,9 +166,10 @@ func TestParallelRuns(t *testing.T) {
 		}
 		return ids
 	}
-	want := map[int][]float32{}
+	want, style := map[int][]float32{}, map[int][]float32{}
 	for n := 10; n < 60; n += 10 {
-		sound, _, err := s[0].run(t.Context(), input(n), row(t, "am_adam", n), 1)
+		style[n] = row(t, "am_adam", n)
+		sound, _, err := s[0].run(t.Context(), input(n), style[n], 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,18 +178,10 @@ func TestParallelRuns(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, one := range s {
 		wg.Go(func() {
-			for i := range 30 {
+			for i := range 15 {
 				n := 10 + 10*(i%5)
-				sound, _, err := one.run(t.Context(), input(n), row(t, "am_adam", n), 1)
-				if err != nil || len(sound) != len(want[n]) {
+				if sound, _, err := one.run(t.Context(), input(n), style[n], 1); err != nil || !slices.Equal(sound, want[n]) {
 					t.Errorf("%d tokens: %d samples, alone %d: %v", n, len(sound), len(want[n]), err)
-					return
-				}
-				for j := range sound {
-					if sound[j] != want[n][j] {
-						t.Errorf("%d tokens: sample %d is %v, alone %v", n, j, sound[j], want[n][j])
-						return
-					}
 				}
 			}
 		})

@@ -49,16 +49,23 @@ func doubts(pcm []byte, rate, words int) (found []string) {
 	}
 	// A voice: nearly nothing below 50 Hz, most of it below 4 kHz, some of it above 1.5 kHz, and never the same for long.
 	const size = 512
+	var sin, cos, hann [size]float64
+	for i := range size {
+		sin[i], cos[i] = math.Sincos(2 * math.Pi * float64(i) / size)
+		hann[i] = 0.5 - 0.5*cos[i]
+	}
 	var low, voiced, high, all float64
 	var centres []float64
-	for at := 0; at+size <= n; at += 4 * size {
+	for at := 0; at+size <= n; at += 8 * size {
+		var w [size]float64
+		for i := range size {
+			w[i] = hann[i] * x[at+i]
+		}
 		energy, centre := 0.0, 0.0
 		for k := 1; k < size/2; k++ {
 			re, im := 0.0, 0.0
-			for i := range size {
-				window := 0.5 - 0.5*math.Cos(2*math.Pi*float64(i)/size)
-				s, c := math.Sincos(2 * math.Pi * float64(k*i%size) / size)
-				re, im = re+window*x[at+i]*c, im+window*x[at+i]*s
+			for i, v := range w {
+				re, im = re+v*cos[k*i%size], im+v*sin[k*i%size]
 			}
 			e, hz := re*re+im*im, float64(k*rate)/size
 			energy += e
