@@ -14,7 +14,6 @@ import (
 	"loadline/internal/autoscale"
 	"loadline/internal/capacity"
 	"loadline/internal/fleet"
-	"loadline/internal/trace"
 )
 
 // TestGateDecides: what the depth alone decides, and what a whole gate decides at each step, are the same bytes.
@@ -278,11 +277,7 @@ func TestShapes(t *testing.T) {
 	if got, want := bursts.Expected(125*time.Minute), 10*(125+10+5)*60.0; got != want {
 		t.Errorf("%g arrivals, not %g", got, want)
 	}
-	traced := must[arrival.Profile](t)(Traced(&trace.Trace{Bucket: time.Minute, Counts: []float64{60, 60, 0, 120}}, 0.5))
-	if got := traced.Expected(4 * time.Minute); got != 120 || traced.Len() != 4*time.Minute || len(traced) != 6 {
-		t.Errorf("%g arrivals in %v", got, traced)
-	}
-	for _, err := range []error{second(Diurnal(-1, 5, Day)), second(TopOfHour(1, math.NaN(), 1, Day)), second(Bursts(1, 2, 0, 1, Day)), second(Traced(&trace.Trace{Bucket: time.Minute}, 1))} {
+	for _, err := range []error{second(Diurnal(-1, 5, Day)), second(TopOfHour(1, math.NaN(), 1, Day)), second(Bursts(1, 2, 0, 1, Day))} {
 		if err == nil {
 			t.Error("a shape that cannot be is played")
 		}

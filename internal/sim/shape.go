@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"loadline/internal/arrival"
-	"loadline/internal/trace"
 )
 
 // Day is how far a diurnal shape repeats.
@@ -75,21 +74,6 @@ func sampled(long, every time.Duration, f func(time.Duration) float64) (arrival.
 		p = append(p, arrival.Point{At: at, Rate: f(at)})
 	}
 	p = append(p, arrival.Point{At: long, Rate: f(long)})
-	_, err := arrival.NewStream(p, nil)
-	return p, err
-}
-
-// Traced is the load of a recorded trace, multiplied by scale: what each bucket counts, spread evenly over it.
-func Traced(t *trace.Trace, scale float64) (arrival.Profile, error) {
-	var p arrival.Profile
-	for i, n := range t.Counts {
-		at, rate := time.Duration(i)*t.Bucket, scale*n/t.Bucket.Seconds()
-		if last := len(p) - 1; last > 0 && p[last].Rate == rate { // a straight line goes on
-			p[last].At = at + t.Bucket
-			continue
-		}
-		p = append(p, arrival.Point{At: at, Rate: rate}, arrival.Point{At: at + t.Bucket, Rate: rate})
-	}
 	_, err := arrival.NewStream(p, nil)
 	return p, err
 }
