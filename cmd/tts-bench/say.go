@@ -8,17 +8,14 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 
 	"loadline/internal/audio"
-	"loadline/internal/corpus"
 	"loadline/internal/exit"
-	"loadline/internal/load"
-	"loadline/internal/sample"
 	"loadline/internal/store"
+	"loadline/speech"
 )
 
 const sayExample = `  # on this machine, from nothing
@@ -93,18 +90,14 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer tr.Close()
-
-	rec, heard := sayOnce(cmd.Context(), tr, text, f.deadline)
-	fmt.Fprint(a.stdout, sayTimes(&rec))
-	if rec.Outcome != sample.OK && rec.Outcome != sample.Truncated {
-		return exit.Refuse(fmt.Errorf("say: %s: %s", rec.Outcome, rec.Cause))
+	c := speech.Over(tr, f.deadline, speech.Retry{Tries: 1})
+	defer c.Close()
+	reply, failed := c.Synthesize(cmd.Context(), text)
+	fmt.Fprint(a.stdout, sayTimes(reply))
+	if failed != nil && reply.WAV == nil {
+		return exit.Refuse(fmt.Errorf("say: %w", failed))
 	}
-	wav, _, err := heard.WAV()
-	if err != nil {
-		return exit.Refuse(fmt.Errorf("say: %w", err))
-	}
-	if err := store.WriteFile(f.out, wav); err != nil {
+	if err := store.WriteFile(f.out, reply.WAV); err != nil {
 		return fmt.Errorf("say: %w", err)
 	}
 	fmt.Fprintf(a.stdout, "saved %s\n", f.out)
@@ -113,46 +106,31 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 			return err
 		}
 	}
-	if rec.Outcome != sample.OK {
-		return exit.Refuse(fmt.Errorf("say: the reply is not whole: %s: %s", rec.Outcome, rec.Cause))
+	if failed != nil {
+		return exit.Refuse(fmt.Errorf("say: the reply is not whole: %w", failed))
 	}
 	fmt.Fprintln(a.stdout, "next: tts-bench qmax with the same target finds how many of these one instance holds")
 	return nil
 }
 
-// sayOnce sends the text and keeps the sound.
-func sayOnce(ctx context.Context, tr load.Transport, text string, deadline time.Duration) (sample.Request, *audio.Recorder) {
-	heard := &audio.Recorder{}
-	start := time.Now()
-	now := func() sample.Nanos { return sample.Since(time.Since(start)) }
-	rec := sample.New(0)
-	rec.Worker, rec.Chars = 0, utf8.RuneCountInString(text)
-	rec.Text = sample.TextID{Corpus: "say"}
-	rec.Intended = now()
-	rec.Started = rec.Intended
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	tr.Do(ctx, load.Call{Text: corpus.Text{ID: rec.Text, Body: text, Chars: rec.Chars}, Clock: now, Sink: heard, KeepChunks: true}, &rec)
-	return rec, heard
-}
-
 // sayTimes is when each part of the reply arrived.
-func sayTimes(r *sample.Request) string {
+func sayTimes(r *speech.Reply) string {
 	var b strings.Builder
+	t := r.Times
 	for _, m := range []struct {
 		name string
-		at   sample.Nanos
-	}{{"connected", r.Conn}, {"headers", r.Headers}, {"first byte", r.FirstByte}, {"first audio", r.FirstAudio}, {"first audible", r.FirstAudible}, {"end", r.End}} {
-		if m.at.Known() {
-			fmt.Fprintf(&b, "%-13s %9.1f ms\n", m.name, float64(m.at-r.Started)/1e6)
-		} else {
+		at   time.Duration
+	}{{"connected", t.Connected}, {"headers", t.Headers}, {"first byte", t.FirstByte}, {"first audio", t.FirstAudio}, {"first audible", t.FirstAudible}, {"end", t.End}} {
+		if m.at == speech.Never {
 			fmt.Fprintf(&b, "%-13s %9s\n", m.name, "never")
+		} else {
+			fmt.Fprintf(&b, "%-13s %9.1f ms\n", m.name, m.at.Seconds()*1000)
 		}
 	}
-	if r.Audio > 0 {
-		fmt.Fprintf(&b, "%-13s %9.2f s in %d chunks", "audio", r.Audio, len(r.Chunks))
-		if r.Stall > 0 {
-			fmt.Fprintf(&b, ", a listener would have waited %.2f s in between", r.Stall)
+	if r.Duration > 0 {
+		fmt.Fprintf(&b, "%-13s %9.2f s in %d chunks", "audio", r.Duration.Seconds(), t.Chunks)
+		if t.Stall > 0 {
+			fmt.Fprintf(&b, ", a listener would have waited %.2f s in between", t.Stall.Seconds())
 		}
 		b.WriteString("\n")
 	}
