@@ -29,7 +29,7 @@ const mostAgain = 3
 // racing is the packages with goroutines of their own, tested again under the race detector.
 var racing = []string{
 	"./internal/load/...", "./internal/transport/...", "./internal/serve/...", "./internal/engine/...", "./internal/local/...",
-	"./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...",
+	"./internal/codec/...", "./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...",
 }
 
 // realTime is the packages whose tests measure in real time: they run alone, one after the other.
