@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"loadline/internal/speech"
@@ -35,6 +36,9 @@ type body struct {
 	SampleRate *float64 `json:"sample_rate"`
 	ResumeAt   *float64 `json:"resume_at"`
 	Timestamp  *float64 `json:"request_timestamp"`
+	Language   *string  `json:"language"`
+
+	Pronunciations map[string]string `json:"pronunciations"`
 }
 
 // ask is a request as its body states it, defaults filled in.
@@ -100,6 +104,17 @@ func (a *ask) take(b body) error {
 			return invalid("speed", "speed is %v: it goes from %v to %v", a.Speed, minSpeed, maxSpeed)
 		}
 	}
+	if b.Language != nil {
+		if a.Language = speech.Language(*b.Language); strings.Trim(a.Language, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || len(a.Language) > 20 {
+			return invalid("language", "language is %.40q: send a name like en-us or fr-fr", *b.Language)
+		}
+	}
+	if b.Pronunciations != nil {
+		var err error
+		if a.Lexicon, err = speech.NewLexicon(b.Pronunciations); err != nil {
+			return invalid("pronunciations", "pronunciations: %v", err)
+		}
+	}
 	if b.Stream != nil {
 		a.stream = *b.Stream
 	}
@@ -129,7 +144,9 @@ func (a *ask) take(b body) error {
 }
 
 func kindOf(field string) string {
-	switch field {
+	switch field, _, _ = strings.Cut(field, "."); field {
+	case "pronunciations":
+		return `an object of words and how they are said, like {"Dr. Xu": "Doctor Shoe"}`
 	case "stream":
 		return "true or false"
 	case "speed", "request_timestamp":

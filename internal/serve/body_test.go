@@ -17,7 +17,7 @@ var someCodecs = map[string]Codec{formatMP3: {"audio/mpeg", reversing}}
 
 func FuzzRequestBody(f *testing.F) {
 	for _, b := range []string{`{"text": "Hello."}`, `{"text": "a", "speed": 0.5, "stream": false, "format": "pcm", "voice": "v", "sample_rate": 24000}`,
-		`{"text": "a", "format": "mp3"}`, `{"text": "a", "format": "opus"}`, `{"text": 5}`, `[]`, `null`, ``, `{"text": "…"}`, `{"text": "a", "speed": 1e999}`, `{"TEXT": "a"}`, "{\"text\": \"\xff\"}"} {
+		`{"text": "a", "format": "mp3"}`, `{"text": "a", "language": "EN_us", "pronunciations": {"a": "b"}}`, `{"text": "a", "format": "opus"}`, `{"text": 5}`, `[]`, `null`, ``, `{"text": "…"}`, `{"text": "a", "speed": 1e999}`, `{"TEXT": "a"}`, "{\"text\": \"\xff\"}"} {
 		f.Add([]byte(b))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -33,7 +33,8 @@ func FuzzRequestBody(f *testing.F) {
 			t.Fatalf("accepted %+v", a)
 		}
 		again, err := json.Marshal(map[string]any{"text": a.Text, "voice": a.Voice, "speed": a.Speed, "stream": a.stream, "format": a.format,
-			"sample_rate": a.rate, "resume_at": a.resume})
+			"sample_rate": a.rate, "resume_at": a.resume, "language": a.Language})
+		a.Lexicon = nil
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{CodeSaturated, CodeStale, CodeInvalid, CodeTooLarge, CodeShutdown, CodeNotReady, CodeStuck, CodeLimit, CodeSynthesis, CodeNotFound, CodeBadMethod,
-		msgText, msgFlush, msgEnd, msgInterrupt, msgClose, msgStart, msgSentence, msgProgress, msgComplete, msgInterrupted, msgError, trailerResume, trailerSamples, trailerSentences, Namespace}
+		msgText, msgFlush, msgEnd, msgInterrupt, msgClose, msgStart, msgSentence, msgProgress, msgComplete, msgInterrupted, msgError, trailerResume, trailerSamples, trailerSentences, trailerOmitted, Namespace}
 	for _, m := range append(append([]metric(nil), perRequest...), perDocument...) {
 		names = append(names, m.Name)
 	}

@@ -33,6 +33,7 @@ func header(rate int, size int64) ([]byte, error) {
 const (
 	trailerSentences = "X-Sentences" // spoken whole
 	trailerSamples   = "X-Samples"
+	trailerOmitted   = "X-Omitted"   // words and symbols of the text that were not said
 	trailerResume    = "X-Resume-At" // only where the server stopped: send the text again with this resume_at
 )
 
@@ -80,7 +81,7 @@ func (r *reply) head(size int64) error {
 	if size >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(size+int64(len(first)), 10))
 	} else if r.trailers {
-		h.Set("Trailer", trailerSentences+", "+trailerSamples+", "+trailerResume)
+		h.Set("Trailer", trailerSentences+", "+trailerSamples+", "+trailerOmitted+", "+trailerResume)
 	}
 	r.started = true
 	r.w.WriteHeader(http.StatusOK)

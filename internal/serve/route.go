@@ -215,6 +215,7 @@ func (r *reply) trail(sp *speaking) {
 	if r.trailers {
 		r.w.Header().Set(trailerSentences, strconv.Itoa(sp.sentences))
 		r.w.Header().Set(trailerSamples, strconv.FormatInt(r.bytes/2, 10))
+		r.w.Header().Set(trailerOmitted, strconv.Itoa(sp.omitted.count))
 	}
 }
 
@@ -270,6 +271,7 @@ func (s *Server) whole(wr *reply, a ask, sp *speaking) error {
 	h.Set("X-Audio-Duration", strconv.FormatFloat(audio, 'f', 3, 64))
 	h.Set("X-Inference-Time-Ms", strconv.FormatFloat(sp.took().Seconds()*1e3, 'f', 1, 64))
 	h.Set("X-RTF", strconv.FormatFloat(sp.took().Seconds()/audio, 'f', 4, 64))
+	h.Set(trailerOmitted, strconv.Itoa(sp.omitted.count))
 	h.Set("X-Characters-Processed", strconv.Itoa(len([]rune(a.Text))))
 	if err := wr.head(kept.size); err != nil {
 		return err

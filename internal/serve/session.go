@@ -61,6 +61,7 @@ type outgoing struct {
 	Elapsed    *float64 `json:"elapsed_s,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
 	ResumeAt   *int     `json:"resume_at,omitempty"`
+	Omitted    []string `json:"omitted,omitempty"` // of the text, not said: the first of them
 }
 
 // Reasons of an interruption.
@@ -150,8 +151,10 @@ func (s *Server) upgradable(r *http.Request) (ask, error) {
 	}
 	var b body
 	q := r.URL.Query()
-	if v := q.Get("voice"); v != "" {
-		b.Voice = &v
+	for key, at := range map[string]**string{"voice": &b.Voice, "language": &b.Language} {
+		if v := q.Get(key); v != "" {
+			*at = &v
+		}
 	}
 	for key, at := range map[string]**float64{"speed": &b.Speed, "sample_rate": &b.SampleRate} {
 		if v := q.Get(key); v != "" {
@@ -472,7 +475,7 @@ func (n *session) told(t *text, sp *speaking, samples int64, err error) bool {
 	case err == nil:
 		o := n.count(msgComplete, t, sp, samples)
 		duration, elapsed := float64(samples)/float64(t.rate), time.Since(sp.arrived).Seconds()
-		o.Duration, o.Elapsed = &duration, &elapsed
+		o.Duration, o.Elapsed, o.Omitted = &duration, &elapsed, sp.omitted.list
 		return n.send(ctx, o) == nil
 	case errors.Is(context.Cause(t.ctx), errInterrupted) || stopped && sp != nil && sp.bytes > 0:
 		o := n.count(msgInterrupted, t, sp, samples)

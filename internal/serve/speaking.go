@@ -61,6 +61,7 @@ type speaking struct {
 	bytes       int64     // of sound that reached it, and sentences
 	sentences   int
 	underruns   int
+	omitted     omissions
 	whole       bool // the last piece reached the handler
 	ended       bool
 }
@@ -136,6 +137,9 @@ func (sp *speaking) run(ctx context.Context, a ask, next script) (err error) {
 			if err := sp.hand(ctx, piece{sound, size == 0}, turn); err != nil {
 				return err
 			}
+		}
+		if o, ok := u.(Omitter); ok {
+			sp.omitted.add(o.Omitted())
 		}
 		pace = time.Since(began) / time.Duration(len(r.Text))
 	}

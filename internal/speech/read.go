@@ -50,6 +50,18 @@ type Lexicon struct {
 	longest int             // words of an entry
 }
 
+// Phonetic says whether any of the words is to be said by phonetic symbols.
+func (l *Lexicon) Phonetic() bool {
+	if l != nil {
+		for _, s := range l.entries {
+			if s.Sounds != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Limits of a lexicon.
 const (
 	maxEntries = 200

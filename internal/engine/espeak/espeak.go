@@ -3,7 +3,7 @@
 // stay on the other side of a pipe.
 //
 // It decides how a sentence is cut and handed to the program, and how its sound is trimmed and joined; text is cleaned and
-// split into sentences before it comes here.
+// split into sentences before it comes here, and numbers are put into words by package speech.
 //
 //	e, err := espeak.New(espeak.Config{})
 //	s, err := serve.New(serve.Config{Engine: e})
@@ -122,22 +122,19 @@ func languages(table []byte) map[string]string {
 	return voices
 }
 
-// kokoro is the languages by the first letter of the names that Kokoro's voices have.
-var kokoro = map[byte]string{'a': "en-us", 'b': "en-gb", 'e': "es", 'f': "fr-fr", 'h': "hi", 'i': "it", 'j': "ja", 'p': "pt-br", 'z': "cmn"}
-
 var (
 	kokoroName = regexp.MustCompile(`^[a-z][fm]_[a-z0-9]+$`)
 	ownName    = regexp.MustCompile(`^([a-z]{2,3}(?:-[a-z0-9]+)*)((?:\+[fm][1-8])?)$`)
 )
 
-// voice is the program's name of a voice: of a language with or without a variant, as in en-gb+f3, or one that stands in for
-// a voice of Kokoro.
-func (e *Engine) voice(name string) (string, error) {
+// voice is the program's name of a voice, and its language: one named after a language, with or without a variant, as in
+// en-gb+f3, or one that stands in for a voice of Kokoro. A language that is asked for goes before the voice's own.
+func (e *Engine) voice(name, asked string) (voice, language string, err error) {
 	language, variant := "en-us", ""
 	switch own := ownName.FindStringSubmatch(name); {
 	case name == "":
-	case kokoroName.MatchString(name) && kokoro[name[0]] != "":
-		language, variant = kokoro[name[0]], "+f2"
+	case kokoroName.MatchString(name) && speech.VoiceLanguage(name) != "":
+		language, variant = speech.VoiceLanguage(name), "+f2"
 		if name[1] == 'm' {
 			variant = "+m3"
 		}
@@ -146,22 +143,38 @@ func (e *Engine) voice(name string) (string, error) {
 	default:
 		language = ""
 	}
+	if e.voices[language] == "" {
+		return "", "", &serve.FieldError{Field: "voice", Message: fmt.Sprintf("voice is %.40q: this engine has languages like en-us, with +f1 to +f8 or +m1 to +m8 if wanted, and stand-ins for Kokoro's voices, like af_heart", name)}
+	}
+	if asked != "" {
+		language = asked
+	}
 	v := e.voices[language]
 	if v == "" {
-		return "", &serve.FieldError{Field: "voice", Message: fmt.Sprintf("voice is %.40q: this engine has languages like en-us, with +f1 to +f8 or +m1 to +m8 if wanted, and stand-ins for Kokoro's voices, like af_heart", name)}
+		return "", "", &serve.FieldError{Field: "language", Message: fmt.Sprintf("language is %.20q: this engine has no voice for it; espeak-ng --voices lists those it has", language)}
 	}
-	return v + variant, nil
+	return v + variant, language, nil
 }
 
-// Prepare checks the voice and cuts the sentence.
+// Prepare checks the voice, puts the sentence into words and cuts it.
 func (e *Engine) Prepare(ctx context.Context, r serve.Request) (serve.Utterance, error) {
-	voice, err := e.voice(r.Voice)
+	voice, language, err := e.voice(r.Voice, r.Language)
 	if err != nil {
 		return nil, err
 	}
-	u := &utterance{e: e, before: fmt.Sprintf(`<voice name="%s"><prosody rate="%.0f%%">`, voice, 100*r.Speed)}
-	for _, p := range speech.Pieces(r.Text, limits) {
+	if r.Lexicon.Phonetic() {
+		return nil, &serve.FieldError{Field: "pronunciations", Message: "this engine takes other words for a word, not phonetic symbols"}
+	}
+	read := speech.Read(r.Text, language, r.Lexicon)
+	u := &utterance{e: e, before: fmt.Sprintf(`<voice name="%s"><prosody rate="%.0f%%">`, voice, 100*r.Speed), omitted: read.Omitted}
+	for _, p := range speech.Pieces(read.Text(), limits) {
 		u.pieces = append(u.pieces, fitting(p)...)
+	}
+	if len(u.pieces) == 0 {
+		if r.Index == 0 {
+			return nil, &serve.FieldError{Field: "text", Message: fmt.Sprintf("nothing of %.60q can be said in %s", r.Text, language)}
+		}
+		u.pieces = []string{"…"} // a pause
 	}
 	return u, ctx.Err()
 }
@@ -189,7 +202,12 @@ type utterance struct {
 	e      *Engine
 	before string // markup of its voice and speed
 	pieces []string
+
+	omitted []string
 }
+
+// Omitted is what of the sentence is not said.
+func (u *utterance) Omitted() []string { return u.omitted }
 
 // Size is the characters of the next piece.
 func (u *utterance) Size() int {
@@ -206,6 +224,9 @@ func (u *utterance) Next(ctx context.Context, _ time.Time) ([][]byte, error) {
 	}
 	piece := u.pieces[0]
 	u.pieces = u.pieces[1:]
+	if !speech.Speakable(piece) {
+		return [][]byte{make([]byte, 2*int(afterSentence.Seconds()*Rate))}, nil
+	}
 	sound, err := u.e.say(ctx, u.before+escaped.Replace(piece)+`</prosody></voice><break time="400ms"/>`)
 	if err != nil {
 		return nil, err

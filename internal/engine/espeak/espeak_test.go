@@ -111,8 +111,6 @@ func TestHostileText(t *testing.T) {
 		"no punctuation": strings.Repeat("alpha bravo charlie ", 50),
 		"one token":      strings.Repeat("abcdefgh", 100),
 		"ampersands":     strings.Repeat("& ", 400) + "end",
-		"other scripts":  "Здравствуйте, こんにちは、你好。",
-		"long runes":     strings.Repeat("漢字仮名", 100),
 	} {
 		b := say(t, e, text, "", 1)
 		if len(b) == 0 || level(b) < 100 {
@@ -121,6 +119,19 @@ func TestHostileText(t *testing.T) {
 		if d := length(b) / one; name == "no punctuation" && (d < 35 || d > 55) {
 			t.Errorf("%s: fifty times the words take %.1f times as long", name, d)
 		}
+	}
+	for _, text := range []string{"Здравствуйте, こんにちは、你好。", strings.Repeat("漢字仮名", 100)} { // never as names of letters
+		var field *serve.FieldError
+		if _, err := e.Prepare(t.Context(), serve.Request{Text: text, Speed: 1}); !errors.As(err, &field) || field.Field != "text" {
+			t.Errorf("%.20q by an English voice: %v", text, err)
+		}
+	}
+	u, err := e.Prepare(t.Context(), serve.Request{Text: "Say привет to all.", Speed: 1})
+	if err != nil || fmt.Sprint(u.(serve.Omitter).Omitted()) != "[привет]" {
+		t.Errorf("a foreign word: %v", err)
+	}
+	if d := length(say(t, e, "$5.50", "", 1)) / length(say(t, e, "Five dollars and fifty cents", "", 1)); d < 0.8 || d > 1.25 {
+		t.Errorf("an amount takes %.2f times as long as its words", d)
 	}
 	if again := length(say(t, e, "alpha bravo charlie.", "", 1)); math.Abs(again-one) > 0.1 {
 		t.Errorf("after all that, the first text takes %.3f s, not %.3f", again, one)
