@@ -286,8 +286,8 @@ func startup(p replay.Profile, total time.Duration) (container time.Duration, pl
 		scale = float64(total) / float64(of)
 	}
 	s := func(seconds float64) time.Duration { return time.Duration(seconds * scale * float64(time.Second)) }
-	container = s(p.Startup.Framework + p.Startup.Weights + p.Startup.Warmup)
-	platform = fleet.Stages{Provision: s(p.Startup.Provision + p.Startup.Container), Settle: s(p.Startup.InService), Spread: p.Startup.Spread}
+	container = s(p.Startup.Ready())
+	platform = fleet.Stages{Provision: s(p.Startup.Provision), Settle: s(p.Startup.InService), Spread: p.Startup.Spread}
 	platform.Health = fleet.DefaultHealth + container
 	return container, platform
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,14 @@ func (f planFlag) readPlan() (*artifact.Plan, error) {
 	if p.Target.Endpoint == "" || p.Target.Variant == "" {
 		return nil, exit.Refuse(fmt.Errorf("%s is a plan of no SageMaker variant: nothing of it can be deployed there", f.plan))
 	}
+	if _, _, err := audit.ParseResource(audit.Resource(p.Target.Endpoint, p.Target.Variant)); err != nil {
+		return nil, exit.Refuse(fmt.Errorf("%s: its target %w", f.plan, err))
+	}
+	for _, policy := range p.Policies {
+		if why := audit.CanFire(policy.Metric, p.Target.Endpoint, p.Target.Variant); why != "" && p.Target.Component == "" {
+			return nil, exit.Refuse(fmt.Errorf("%s: policy %s cannot fire: %s", f.plan, policy.Name, why))
+		}
+	}
 	return p, nil
 }
 
@@ -151,13 +160,13 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 		return err
 	}
 	live.Show(time.Now(), "reading what is deployed")
-	if err := a.applicable(ctx, cfg, v, p, f); err != nil {
-		return err
-	}
 	planned := audit.Planned(p)
 	have, err := awsfleet.NewAuditor(cfg).Component(ctx, p.Target.Endpoint, p.Target.Component, v.Name())
 	if err == nil {
 		err = readWhole(have)
+	}
+	if err == nil {
+		err = a.applicable(ctx, cfg, v, p, have.Role, f)
 	}
 	if err != nil {
 		return err
@@ -216,8 +225,8 @@ func readWhole(d audit.Deployed) error {
 }
 
 // applicable refuses a plan that is not of this endpoint, and names every permission that is missing before anything is
-// changed.
-func (a *app) applicable(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, p *artifact.Plan, f applyFlags) error {
+// changed. The right to make the scaler's role is needed only where there is none (role; nil: not known).
+func (a *app) applicable(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, p *artifact.Plan, role *bool, f applyFlags) error {
 	state, err := v.Inspect(ctx)
 	if err != nil {
 		return err
@@ -235,11 +244,18 @@ func (a *app) applicable(ctx context.Context, cfg aws.Config, v *awsfleet.Varian
 	} else if quota < p.Config.MaxInstances {
 		v.Note(fmt.Sprintf("the account may run %d of %s, and the plan goes up to %d: a scale-out beyond the quota is refused whole", quota, state.Fingerprint.InstanceType, p.Config.MaxInstances))
 	}
+	const makeRole = "iam:CreateServiceLinkedRole"
 	denied, err := awsfleet.Denied(ctx, cfg, actionsOf("applying", p.Target.Component != ""))
+	if role != nil && *role {
+		denied = slices.DeleteFunc(denied, func(action string) bool { return action == makeRole })
+	}
 	switch {
 	case err != nil:
 		v.Note(fmt.Sprintf("the caller's permissions could not be checked beforehand: %v", err))
 	case len(denied) > 0:
+		if role != nil && !*role && slices.Contains(denied, makeRole) {
+			return exit.Refuse(fmt.Errorf("the caller may not %s, and there is no role %s yet, which a first target needs: tts-bench iam --for applying prints what is needed", strings.Join(denied, ", "), audit.LinkedRole))
+		}
 		return exit.Refuse(fmt.Errorf("the caller may not %s: tts-bench iam --for applying prints what is needed", strings.Join(denied, ", ")))
 	}
 	return nil

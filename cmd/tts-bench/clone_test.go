@@ -47,6 +47,30 @@ func TestClone(t *testing.T) {
 		t.Errorf("the record does not name the endpoint that was cloned: %v", err)
 	}
 
+	// Rates and a scale-out are measured on a clone too.
+	ladder, err := filepath.Abs("testdata/qmax-quick.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args    []string
+		changes string
+	}{
+		{[]string{"rates", "--shares", "0.5", "--hold", "1s", "--no-cloudwatch"}, changes},
+		{[]string{"ttotal", "--probe-concurrency", "2", "--warmup", "100ms", "--settle", "1s", "--window", "1s"},
+			"CreateEndpointConfig CreateEndpoint AddTags UpdateEndpointWeightsAndCapacities UpdateEndpointWeightsAndCapacities DeleteTags DeleteEndpoint DeleteEndpointConfig"},
+	} {
+		d := newDoor(t, url)
+		b := start(t, dir, append(c.args, "--clone", "--qmax", ladder, "--endpoint-url", d.url, "--yes")...)
+		if code := b.end(); code != exit.OK && code != exit.Unknown { // a busy machine cannot tell
+			t.Fatalf("%s: exit code %d\n%s%s", c.args[0], code, &b.said, &b.stdout)
+		}
+		if got := d.told(); got != c.changes {
+			t.Errorf("%s: changes %q, want %q", c.args[0], got, c.changes)
+		}
+		whole(t, url, 3)
+	}
+
 	for k := 1; k <= 4; k++ { // killed at every change
 		d := newDoor(t, url)
 		reached := make(chan *os.Process, 1)

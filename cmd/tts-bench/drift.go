@@ -54,7 +54,7 @@ declared.`,
 	fl.SortFlags = false
 	fl.StringVar(&f.model, "model", "", "one model of the registry (default: all)")
 	fl.StringVar(&f.models, "models", "models.yaml", "model registry")
-	fl.StringVar(&f.endpoint, "endpoint", "", "or one SageMaker endpoint")
+	fl.StringVar(&f.endpoint, "endpoint", "", "or one SageMaker endpoint: its name, or a resource id of the autoscaler, endpoint/NAME/variant/NAME")
 	fl.StringVar(&f.variant, "variant", "", "its variant (default: the registry's, else the only one)")
 	fl.StringVar(&f.region, "region", "", "AWS region (default: the SDK's)")
 	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint (sagemaker-local) instead of AWS")
@@ -126,6 +126,16 @@ func (a *app) drift(cmd *cobra.Command, f driftFlags) error {
 	set := cmd.Flags().Changed
 	if f.model != "" && f.endpoint != "" {
 		return exit.Misuse(errors.New("--model and --endpoint exclude each other"))
+	}
+	if strings.Contains(f.endpoint, "/") { // as policies and alarms name it
+		endpoint, variant, err := audit.ParseResource(f.endpoint)
+		if err != nil {
+			return exit.Misuse(fmt.Errorf("--endpoint: %w", err))
+		}
+		if f.variant != "" && f.variant != variant {
+			return exit.Misuse(fmt.Errorf("--endpoint %s and --variant %s name two variants", f.endpoint, f.variant))
+		}
+		f.endpoint, f.variant = endpoint, variant
 	}
 	list, file, err := subjects(f, set)
 	if err != nil {

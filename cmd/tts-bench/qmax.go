@@ -201,7 +201,7 @@ func (a *app) prepare(cmd *cobra.Command, j *qmaxJob) error {
 		add(set(name) && !j.fixed, "--%s belongs to a fixed schedule: give --concurrency 1,5,10 too", name)
 	}
 	for _, name := range []string{"probe-depth", "no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes", "clone", "skip-drift"} {
-		add(set(name) && j.to.URL != "", "--%s is for SageMaker endpoints, not for --url", name)
+		add(set(name) && j.target.url != "", "--%s is for SageMaker endpoints, not for --url", name)
 	}
 	add(j.runs < 1 || j.runs > 100, "--runs %d: 1 to 100", j.runs)
 	add(j.deadline <= 0, "--deadline %s: it must be above 0", j.deadline)

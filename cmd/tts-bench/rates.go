@@ -50,6 +50,7 @@ type ratesFlags struct {
 	yes, dryRun, clone     bool
 	noFreeze, noCloudWatch bool
 	allowMismatch          bool
+	skipDrift              bool
 	maxCost                float64
 	stopAlarms             []string
 	stateDir, out          string
@@ -92,6 +93,7 @@ On a SageMaker endpoint scaling is frozen at one instance meanwhile, as by qmax.
 	fl.BoolVar(&f.noFreeze, "no-freeze", false, "change nothing: the endpoint must already hold one instance and not scale out")
 	fl.BoolVar(&f.noCloudWatch, "no-cloudwatch", false, "do not join CloudWatch's figures")
 	fl.BoolVar(&f.allowMismatch, "allow-config-mismatch", false, "go on where the endpoint is not what the ladder measured, with a recorded warning")
+	fl.BoolVar(&f.skipDrift, "skip-drift", false, "do not compare what is deployed with what is declared first")
 	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instance has cost this much, in the currency of its price")
 	fl.StringArrayVar(&f.stopAlarms, "stop-alarm", nil, "stop and put everything back when this CloudWatch alarm fires (repeatable)")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")
@@ -178,7 +180,7 @@ func (a *app) ratesJob(cmd *cobra.Command, f *ratesFlags) (*ratesJob, error) {
 	add(set("hold") && f.hold < time.Second, "--hold %s: at least 1s", f.hold)
 	add(f.most < 1 || f.most > 100_000, "--max-in-flight %d: 1 to 100000", f.most)
 	add(f.deadline <= 0, "--deadline %s: it must be above 0", f.deadline)
-	for _, name := range []string{"no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes", "clone"} {
+	for _, name := range []string{"no-freeze", "no-cloudwatch", "stop-alarm", "max-cost", "yes", "clone", "skip-drift"} {
 		add(set(name) && f.target.url != "", "--%s is for SageMaker endpoints, not for --url", name)
 	}
 	add(set("max-cost") && !(f.maxCost > 0), "--max-cost %g: it must be above 0", f.maxCost)
@@ -338,6 +340,9 @@ func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) (failed error) {
 		return err
 	}
 	defer hold.Release()
+	if !j.skipDrift && !j.clone {
+		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
+	}
 	// A bounded queue is what a plan deploys: its refusals are late requests here, and say so.
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: true, NoFreeze: j.noFreeze}, func(ask []string) error {
 		live.Close()

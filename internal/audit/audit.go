@@ -285,13 +285,38 @@ func Dimension(resource string) string {
 	return artifact.InstanceCount
 }
 
-// variantOf is the variant that a resource id names.
-func variantOf(resource string) (endpoint, variant string) {
-	part := strings.Split(resource, "/")
+// ParseResource reads the id of a variant as Application Auto Scaling writes it. Whether the endpoint and the variant exist
+// is for AWS to say: an endpoint config has the same kind of name.
+func ParseResource(id string) (endpoint, variant string, err error) {
+	part := strings.Split(id, "/")
 	if len(part) != 4 || part[0] != "endpoint" || part[2] != "variant" {
+		return "", "", fmt.Errorf("%q is no resource id: endpoint/NAME/variant/NAME is wanted", id)
+	}
+	for _, p := range []struct{ of, name string }{{"endpoint", part[1]}, {"variant", part[3]}} {
+		if !ValidName(p.name) {
+			return "", "", fmt.Errorf("%q is no resource id: its %s is called %q, and names have 1 to 63 letters, digits and single hyphens", id, p.of, p.name)
+		}
+	}
+	return part[1], part[3], nil
+}
+
+// ValidName says whether SageMaker takes s as the name of an endpoint or a variant.
+func ValidName(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' || strings.Contains(s, "--") {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool {
+		return !(r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}) < 0
+}
+
+// variantOf is the variant that a resource id names, "" for another kind of id.
+func variantOf(resource string) (endpoint, variant string) {
+	endpoint, variant, err := ParseResource(resource)
+	if err != nil {
 		return "", ""
 	}
-	return part[1], part[3]
+	return endpoint, variant
 }
 
 func (c *comparison) apply() string {

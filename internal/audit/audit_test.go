@@ -276,3 +276,25 @@ func TestCanFire(t *testing.T) {
 		}
 	}
 }
+
+// TestParseResource: ids that name nothing are told offline, each by what is wrong with it.
+func TestParseResource(t *testing.T) {
+	if e, v, err := ParseResource("endpoint/tts/variant/primary"); e != "tts" || v != "primary" || err != nil {
+		t.Error(e, v, err)
+	}
+	for id, says := range map[string]string{
+		"tts/primary":                     "endpoint/NAME/variant/NAME is wanted",
+		"endpoint/tts/variant/":           `its variant is called ""`,
+		"variant/primary/endpoint/tts":    "endpoint/NAME/variant/NAME is wanted",
+		"endpoint//variant/primary":       `its endpoint is called ""`,
+		"endpoint/t_ts/variant/primary":   `its endpoint is called "t_ts"`,
+		"endpoint/tts/variant/primary/":   "endpoint/NAME/variant/NAME is wanted",
+		"endpoint/tts/variant/-primary":   `its variant is called "-primary"`,
+		"endpoint-config/tts/variant/one": "endpoint/NAME/variant/NAME is wanted",
+		"":                                "endpoint/NAME/variant/NAME is wanted",
+	} {
+		if _, _, err := ParseResource(id); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}

@@ -214,7 +214,7 @@ func (c *comparison) scaling(live *Variant, frozen bool) {
 		}
 	}
 	if r := c.have.Role; r != nil && !*r {
-		c.find("role_missing", High, "role/"+linkedRole, "it does not exist: Application Auto Scaling cannot set a count", linkedRole,
+		c.find("role_missing", High, "role/"+LinkedRole, "it does not exist: Application Auto Scaling cannot set a count", LinkedRole,
 			"aws iam create-service-linked-role --aws-service-name sagemaker.application-autoscaling.amazonaws.com")
 	}
 	if !c.unread("policies") {
@@ -225,7 +225,8 @@ func (c *comparison) scaling(live *Variant, frozen bool) {
 	}
 }
 
-const linkedRole = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+// LinkedRole is the role by which Application Auto Scaling sets the count of an endpoint.
+const LinkedRole = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 
 // schedules are compared with those of the plan, which has none so far.
 func (c *comparison) schedules(res string) {

@@ -383,7 +383,7 @@ func (r *reading) accountWide() {
 	}
 	if !r.looked["role"] {
 		r.looked["role"] = true
-		_, err := r.iam.GetRole(r.ctx, &iam.GetRoleInput{RoleName: aws.String("AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint")})
+		_, err := r.iam.GetRole(r.ctx, &iam.GetRoleInput{RoleName: aws.String(audit.LinkedRole)})
 		switch {
 		case err == nil:
 			r.role = new(true)

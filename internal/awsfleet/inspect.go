@@ -55,7 +55,7 @@ func Open(ctx context.Context, cfg aws.Config, endpoint, variant string) (*Varia
 	if cfg.BaseEndpoint != nil && loopback(*cfg.BaseEndpoint) {
 		v.Poll, v.local = 50*time.Millisecond, true
 	}
-	if !validName(endpoint) {
+	if !audit.ValidName(endpoint) {
 		return nil, exit.Misuse(fmt.Errorf("endpoint name %q is not one: 1 to 63 letters, digits and single hyphens", endpoint))
 	}
 	out, err := v.describe(ctx)
@@ -77,15 +77,6 @@ func Open(ctx context.Context, cfg aws.Config, endpoint, variant string) (*Varia
 		return nil, exit.Refuse(fmt.Errorf("endpoint %s is %s and has no variant: wait until it is InService", endpoint, out.EndpointStatus))
 	}
 	return v, nil
-}
-
-func validName(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' || strings.Contains(s, "--") {
-		return false
-	}
-	return strings.IndexFunc(s, func(r rune) bool {
-		return !(r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-	}) < 0
 }
 
 // Name is the variant's name.

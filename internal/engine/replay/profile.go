@@ -111,6 +111,9 @@ func (s Startup) Total() time.Duration {
 	return secondsOf(s.Provision + s.Container + s.Framework + s.Weights + s.Warmup + s.InService)
 }
 
+// Ready is how many seconds of them a machine that is there takes until its container is ready.
+func (s Startup) Ready() float64 { return s.Container + s.Framework + s.Weights + s.Warmup }
+
 // SLO is the objective that goes with the profile.
 func (p Profile) SLO() time.Duration { return secondsOf(p.SLOMs / 1e3) }
 
