@@ -43,7 +43,7 @@ func TestDemo(t *testing.T) {
 		`^It completes at most 1[67][0-9] requests a second`,
 		`^One more instance took [0-9.]+ s from the call to `,
 		`^For a peak of 800 a second the published rule would run a fleet of 1,`,
-		`^\$ tts-bench simulate `, `^Replayed in the surge that they were made for, the published rule's fleet leaves [0-9.]+ %`,
+		`^\$ tts-bench simulate `, `^Replayed in the surge that they were made for, the published rule's fleet leaves\s+[0-9.]+ %`,
 		`^That took .*, nothing keeps running`,
 	} {
 		if !regexp.MustCompile("(?m)" + want).Match(b.stdout.Bytes()) {

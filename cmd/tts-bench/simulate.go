@@ -85,7 +85,7 @@ In fluid mode the mean of the requests is played: a day takes a second. In reque
 	fl.Float64Var(&f.ratio, "surge-ratio", 0, "how many times as much a surge or a burst is (default: the plan's)")
 	fl.StringVar(&f.start, "start", "", "of the virtual clock, RFC 3339 (default: Monday 2026-01-05 00:00 UTC)")
 	fl.Uint64Var(&f.seed, "seed", 1, "of everything that is drawn")
-	fl.StringVar(&f.mode, "mode", sim.ModeFluid, "fluid or requests")
+	fl.StringVar(&f.mode, "mode", "", "fluid or requests (default: fluid; of a scenario as it is, requests)")
 	fl.StringArrayVar(&f.unknowns, "unknown", nil, "what AWS does not publish, as NAME=SETTING (repeatable), such as router=lor")
 	fl.IntVar(&f.initial, "initial", 0, "instances at the start (default: what the rule wants for the load then)")
 	fl.StringVar(&f.svg, "svg", "", "file to draw the time line into")
@@ -118,7 +118,7 @@ func (f *simulateFlags) misused(set func(string) bool) error {
 		add(set(name) && !(v > 0 && v < 1e9), "--%s %g: it must be above 0", name, v)
 	}
 	add(set("surge-ratio") && !(f.ratio >= 1 && f.ratio < 1e3), "--surge-ratio %g: 1 or more", f.ratio)
-	add(f.mode != sim.ModeFluid && f.mode != sim.ModeRequests, "--mode %q: %s or %s", f.mode, sim.ModeFluid, sim.ModeRequests)
+	add(f.mode != "" && f.mode != sim.ModeFluid && f.mode != sim.ModeRequests, "--mode %q: %s or %s", f.mode, sim.ModeFluid, sim.ModeRequests)
 	add(set("initial") && f.initial < 1, "--initial %d: at least 1 instance", f.initial)
 	if f.start != "" {
 		if _, err := time.Parse(time.RFC3339, f.start); err != nil {
@@ -135,9 +135,8 @@ func (f *simulateFlags) misused(set func(string) bool) error {
 // simRun is one configuration to play, and where it comes from.
 type simRun struct {
 	artifact.SimulationRun
-	cfg  sim.Config
-	slo  float64
-	lent bool // it is a scenario's own
+	cfg sim.Config
+	slo float64
 }
 
 func (a *app) simulate(cmd *cobra.Command, f simulateFlags) error {
@@ -155,11 +154,19 @@ func (a *app) simulate(cmd *cobra.Command, f simulateFlags) error {
 	if f.shape == "" && f.scenario == "" && f.trace == "" {
 		rec.Shape = "surge"
 	}
+	asItIs := len(f.plans) == 0 && f.policies == "" // a scenario, with its own fleet
+	if f.mode == "" {
+		f.mode = sim.ModeFluid
+		if asItIs {
+			f.mode = sim.ModeRequests
+		}
+	}
 	cmd.Flags().VisitAll(func(fl *pflag.Flag) {
 		if fl.Name != "help" {
 			rec.Settings[fl.Name] = fl.Value.String()
 		}
 	})
+	rec.Settings["mode"] = f.mode
 	runs, err := f.runs(rec)
 	if err != nil {
 		return err
@@ -174,7 +181,37 @@ func (a *app) simulate(cmd *cobra.Command, f simulateFlags) error {
 	if err := rec.Check(); err != nil {
 		return exit.Refuse(fmt.Errorf("simulate: %w: plans that stand on different measurements are not played side by side; one at a time, then tts-bench compare", err))
 	}
-	return a.finishSim(rec, f, runs[0].slo)
+	known, missed := "", 0
+	if asItIs && f.scenario != "" {
+		if known, missed, err = expected(f.scenario, &rec.Runs[0].Result); err != nil {
+			return err
+		}
+	}
+	if err := a.finishSim(rec, f, runs[0].slo, known); err != nil {
+		return err
+	}
+	if missed > 0 {
+		return exit.Refuse(fmt.Errorf("simulate: %d figures of scenario %s are not as expected: so it is with these settings, or the simulator has changed", missed, f.scenario))
+	}
+	return nil
+}
+
+// expected is what is known to happen in a scenario, as it is, beside what did, and how many figures differ.
+func expected(name string, r *sim.Result) (text string, missed int, err error) {
+	s, err := sim.ScenarioNamed(name)
+	if err != nil {
+		return "", 0, exit.Misuse(err)
+	}
+	var rows [][]string
+	for _, e := range s.Expect {
+		says := "as expected"
+		if !e.Holds(r) {
+			says = "NOT as expected"
+			missed++
+		}
+		rows = append(rows, []string{e.What, figures(new(e.Of(r))), figures(&e.Low) + " to " + figures(&e.High), says})
+	}
+	return report.Table([]string{"what is known of it", "here", "expected", "<"}, rows), missed, nil
 }
 
 // runs are the configurations that were asked for, all with the same traffic.
@@ -216,29 +253,26 @@ func (a *app) scenarios() error {
 	return nil
 }
 
-func scenario(name string) (sim.Config, error) {
-	var names []string
-	for _, s := range sim.Scenarios() {
-		if s.Name == name {
-			c, err := s.Config()
-			if err != nil {
-				return c, fmt.Errorf("scenario %s: %w", name, err)
-			}
-			return c, nil
-		}
-		names = append(names, s.Name)
+func scenario(name string) (sim.Config, string, error) {
+	s, err := sim.ScenarioNamed(name)
+	if err != nil {
+		return sim.Config{}, "", exit.Misuse(fmt.Errorf("--scenario: %w; --scenario list tells what they are", err))
 	}
-	return sim.Config{}, exit.Misuse(fmt.Errorf("--scenario %q: one of %s", name, strings.Join(names, ", ")))
+	c, err := s.Config()
+	if err != nil {
+		return c, "", fmt.Errorf("scenario %s: %w", name, err)
+	}
+	return c, s.About, nil
 }
 
 // scenarioRun is a named scenario as it is.
 func (f *simulateFlags) scenarioRun(rec *artifact.Simulation) ([]simRun, error) {
-	c, err := scenario(f.scenario)
+	c, about, err := scenario(f.scenario)
 	if err != nil {
 		return nil, err
 	}
-	rec.Target.Model = "scenario"
-	r := simRun{cfg: c, lent: true}
+	rec.Target.Model, rec.Notes = "scenario", []string{about}
+	r := simRun{cfg: c}
 	r.Label = f.scenario
 	r.cfg.Seed = f.seed
 	for _, u := range f.unknowns {
@@ -403,12 +437,12 @@ func (f *simulateFlags) traffic(rec *artifact.Simulation, p *artifact.Plan) (fun
 	}
 	switch {
 	case f.scenario != "":
-		base, err := scenario(f.scenario)
+		base, about, err := scenario(f.scenario)
 		if err != nil {
 			return nil, err
 		}
 		load := scaled(base.Load, l.Peak)
-		rec.Notes = append(rec.Notes, fmt.Sprintf("the scenario's load is scaled to a peak of %.4g requests a second; its incidents and its callers are kept, its fleet and policies are not", l.Peak))
+		rec.Notes = append(rec.Notes, about, fmt.Sprintf("the scenario's load is scaled to a peak of %.4g requests a second; its incidents and its callers are kept, its fleet and policies are not", l.Peak))
 		return func(c *sim.Config) {
 			c.Name, c.Load, c.Start, c.Even = f.scenario, load, base.Start, base.Even
 			c.Retry, c.Incidents, c.Faults = base.Retry, base.Incidents, base.Faults

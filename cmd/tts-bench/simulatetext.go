@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"loadline/internal/store"
 )
 
-// finishSim saves the record, draws its picture and prints what was asked for.
-func (a *app) finishSim(rec *artifact.Simulation, f simulateFlags, slo float64) error {
+// finishSim saves the record, draws its picture and prints what was asked for, and what is known of a scenario.
+func (a *app) finishSim(rec *artifact.Simulation, f simulateFlags, slo float64, known string) error {
 	data, err := artifact.Encode(rec)
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
@@ -45,6 +46,9 @@ func (a *app) finishSim(rec *artifact.Simulation, f simulateFlags, slo float64) 
 		}
 	} else {
 		fmt.Fprint(a.stdout, simulateText(rec, slo)+"\n")
+	}
+	if known != "" {
+		fmt.Fprintln(status, known)
 	}
 	for _, line := range done {
 		fmt.Fprintln(status, line)
@@ -100,10 +104,7 @@ func simulateText(rec *artifact.Simulation, slo float64) string {
 	}
 	b.WriteString("\n" + timelineText(rec.Runs))
 	for _, n := range rec.Notes {
-		b.WriteString("\nnote: " + n)
-	}
-	if len(rec.Notes) > 0 {
-		b.WriteByte('\n')
+		b.WriteString("\n" + wrap("note: "+n) + "\n")
 	}
 	return b.String()
 }
@@ -195,6 +196,24 @@ func clock(s float64) string {
 	return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
 }
 
+// unchanging leaves out rows that only repeat their neighbours on both sides but for the first cell, and marks where.
+func unchanging(rows [][]string) [][]string {
+	same := func(i, j int) bool { return slices.Equal(rows[i][1:], rows[j][1:]) }
+	var out [][]string
+	left := false
+	for i, row := range rows {
+		if i > 0 && i < len(rows)-1 && same(i, i-1) && same(i, i+1) {
+			if !left {
+				out = append(out, []string{"⋮"})
+			}
+			left = true
+			continue
+		}
+		out, left = append(out, row), false
+	}
+	return out
+}
+
 // timelineText is the time line, its steps merged so that there are few; of several runs side by side, and shorter.
 func timelineText(runs []artifact.SimulationRun) string {
 	heads := []string{"time", "offered"}
@@ -224,7 +243,7 @@ func timelineText(runs []artifact.SimulationRun) string {
 			}
 			row = append(row, fmt.Sprintf("%.1f", m.Instances/n))
 			if len(runs) == 1 {
-				row = append(row, fmt.Sprintf("%.4g", m.InFlight/n), shareOf(m.Late, all), shareOf(m.Shed, all))
+				row = append(row, figures(new(m.InFlight/n)), shareOf(m.Late, all), shareOf(m.Shed, all))
 			} else {
 				row = append(row, shareOf(m.Late+m.Shed, all))
 			}
@@ -232,7 +251,7 @@ func timelineText(runs []artifact.SimulationRun) string {
 		}
 		rows = append(rows, row)
 	}
-	text := report.Table(heads, rows)
+	text := report.Table(heads, unchanging(rows))
 	if len(runs) > 1 {
 		var names []string
 		for i, r := range runs {
