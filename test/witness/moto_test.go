@@ -49,7 +49,7 @@ func TestMoto(t *testing.T) {
 			t.Fatalf("moto does not come up: %v", err)
 		}
 	}
-	b := account{"http://" + addr, append(slices.Clone(a.env), "AWS_ENDPOINT_URL=http://"+addr)}
+	b := account{url: "http://" + addr, env: append(slices.Clone(a.env), "AWS_ENDPOINT_URL=http://"+addr)}
 	theirs := strings.Split(b.run(t, ".", py, "control.py"), "\n")
 	if len(ours) != len(theirs) {
 		t.Fatalf("%d answers here, %d of moto's", len(ours), len(theirs))

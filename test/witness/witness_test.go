@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,8 +58,9 @@ func miss(t *testing.T, why string) {
 
 // account is a running sagemaker-local.
 type account struct {
-	url string
-	env []string // of a client of it
+	url  string
+	bidi string   // of its second door, where that is open
+	env  []string // of a client of it
 }
 
 // serve starts sagemaker-local with these flags; it is interrupted at the test's end and must then exit 0.
@@ -83,7 +85,8 @@ func serve(t *testing.T, flags ...string) account {
 			t.Logf("sagemaker-local said:\n%s", log.String())
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
 	url, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
 	if !ready {
 		t.Fatalf("not ready: %q %v", line, err)
@@ -91,7 +94,14 @@ func serve(t *testing.T, flags ...string) account {
 	env := append(os.Environ(), "AWS_ENDPOINT_URL="+url, "AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=secret",
 		"AWS_DEFAULT_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null",
 		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "CHECKPOINT_DISABLE=1", "NO_PROXY=*", "PYTHONDONTWRITEBYTECODE=1")
-	return account{url, env}
+	a := account{url: url, env: env}
+	if slices.Contains(flags, "--bidi-addr") {
+		line, err := lines.ReadString('\n')
+		if a.bidi, ready = strings.CutPrefix(strings.TrimSpace(line), "ready-bidi "); !ready {
+			t.Fatalf("its second door is not ready: %q %v", line, err)
+		}
+	}
+	return a
 }
 
 // run runs a client's command in dir and is what it printed; it fails the test unless the command exits 0.
