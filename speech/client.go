@@ -26,9 +26,10 @@ type Options struct {
 
 	Endpoint, Variant string     // a SageMaker endpoint; the variant may be left to it
 	AWS               aws.Config // region and credentials of the endpoint
+	BidiURL           string     // of bidirectional streams, where it is not AWS's own
 
 	// Transport is the way to ask: by URL http, raw, openai-speech, sse or websocket, the default following from the
-	// URL's scheme; of an endpoint response-stream (the default) or invoke.
+	// URL's scheme; of an endpoint response-stream (the default), invoke, or bidi, the bidirectional stream.
 	Transport string
 	// Body is what is sent for a text: kokoro, openai-speech, raw, or a body with {{.Text}} in it; over a WebSocket one or
 	// several messages, a line each. "" is what the door wants. End is the message that ends a reply in events or messages,
@@ -86,8 +87,15 @@ func byURL(o Options, net transport.Net) (load.Transport, error) {
 }
 
 func byEndpoint(o Options, net transport.Net) (load.Transport, error) {
+	if o.Transport == "bidi" {
+		messages, err := transport.ParseMessages(o.Body)
+		if err != nil {
+			return nil, err
+		}
+		return transport.NewBidi(o.AWS, transport.BidiOptions{Net: net, URL: o.BidiURL, Endpoint: o.Endpoint, Variant: o.Variant, Messages: messages, End: o.End})
+	}
 	if o.Transport != "" && o.Transport != "response-stream" && o.Transport != "invoke" {
-		return nil, fmt.Errorf("transport %q: of an endpoint it is response-stream or invoke", o.Transport)
+		return nil, fmt.Errorf("transport %q: of an endpoint it is response-stream, invoke or bidi", o.Transport)
 	}
 	body, err := transport.ParseTemplate(o.Body)
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 
 // dialer opens dialogues.
 type dialer interface {
-	Dial(ctx context.Context) (*transport.Dialogue, error)
+	Dial(ctx context.Context) (transport.Dialogue, error)
 }
 
 // Session is a conversation with a server: text after text is spoken over one connection, each as it comes. One that
 // breaks is opened again when it is needed.
 //
-// It is for doors that take messages: a WebSocket to a server that speaks the protocol of this project's. A session counts
+// It is for doors that take messages: a WebSocket, or SageMaker's bidirectional stream, to a server that speaks the
+// protocol of this project's. A session counts
 // as one request in flight for as long as a text of it is open, and some platforms count it for as long as it is
 // connected: close one that is not needed.
 type Session struct {
@@ -41,7 +42,7 @@ type Session struct {
 
 // line is one connection.
 type line struct {
-	*transport.Dialogue
+	transport.Dialogue
 	closed chan struct{} // what was to be read has been
 	err    error         // why, then; io.EOF: tidily
 
@@ -53,7 +54,7 @@ type line struct {
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	to, ok := c.to.(dialer)
 	if !ok {
-		return nil, &Error{Kind: Invalid, Cause: "this way to ask takes a whole text at a time: a session wants a WebSocket"}
+		return nil, &Error{Kind: Invalid, Cause: "this way to ask takes a whole text at a time: a session wants a WebSocket or a bidirectional stream"}
 	}
 	s := &Session{c: c, to: to}
 	s.ctx, s.end = context.WithCancelCause(ctx)

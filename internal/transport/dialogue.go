@@ -34,7 +34,18 @@ type Message struct {
 
 // Dialogue is one session in which the caller does the talking, in the messages of speech-server's protocol. Send and
 // Receive may run at the same time, each on one goroutine; pings are answered while Receive runs.
-type Dialogue struct {
+type Dialogue interface {
+	// Send sends one message.
+	Send(ctx context.Context, message []byte) error
+	// Receive is the next message, or part of one that is sound. io.EOF is a session that the server closed as one that is
+	// done; other errors are *Failure, or that of ctx, which ends the session.
+	Receive(ctx context.Context) (Message, error)
+	// Close ends the session without a word; a session that is to end well is told so by a message, and received to its end.
+	Close() error
+}
+
+// socketDialogue is one over a WebSocket.
+type socketDialogue struct {
 	c *websocket.Conn
 	d dialect
 
@@ -43,7 +54,7 @@ type Dialogue struct {
 }
 
 // Dial opens a session. An error is a *Failure, or that of ctx.
-func (w *WebSocket) Dial(ctx context.Context) (*Dialogue, error) {
+func (w *WebSocket) Dial(ctx context.Context) (Dialogue, error) {
 	start := time.Now()
 	rec := sample.New(0)
 	var told wait
@@ -52,7 +63,7 @@ func (w *WebSocket) Dial(ctx context.Context) (*Dialogue, error) {
 	c, resp, err := websocket.Dial(traced, w.url.String(), &websocket.DialOptions{HTTPClient: w.client, HTTPHeader: w.header, CompressionMode: websocket.CompressionDisabled})
 	if err == nil {
 		c.SetReadLimit(maxEvent)
-		return &Dialogue{c: c, d: w.dialect, buf: make([]byte, 8<<10)}, nil
+		return &socketDialogue{c: c, d: w.dialect, buf: make([]byte, 8<<10)}, nil
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -71,17 +82,14 @@ type wait struct{ after time.Duration }
 func (w *wait) Write(b []byte) (int, error) { return len(b), nil }
 func (w *wait) RetryAfter(d time.Duration)  { w.after = d }
 
-// Send sends one message.
-func (d *Dialogue) Send(ctx context.Context, message []byte) error {
+func (d *socketDialogue) Send(ctx context.Context, message []byte) error {
 	if err := d.c.Write(ctx, websocket.MessageText, message); err != nil {
 		return d.failure(ctx, err)
 	}
 	return nil
 }
 
-// Receive is the next message, or part of one that is sound. io.EOF is a session that the server closed as one that is
-// done; other errors are *Failure, or that of ctx, which ends the session.
-func (d *Dialogue) Receive(ctx context.Context) (Message, error) {
+func (d *socketDialogue) Receive(ctx context.Context) (Message, error) {
 	for {
 		if d.reader == nil {
 			kind, r, err := d.c.Reader(ctx)
@@ -93,7 +101,7 @@ func (d *Dialogue) Receive(ctx context.Context) (Message, error) {
 				if err != nil {
 					return Message{}, d.failure(ctx, err)
 				}
-				return d.understood(text)
+				return d.d.understood(text)
 			}
 			d.reader = r
 		}
@@ -110,8 +118,9 @@ func (d *Dialogue) Receive(ctx context.Context) (Message, error) {
 	}
 }
 
-func (d *Dialogue) understood(text []byte) (Message, error) {
-	s, err := d.d.read("", text)
+// understood is a text message as a dialogue hands it over.
+func (d dialect) understood(text []byte) (Message, error) {
+	s, err := d.read("", text)
 	if err != nil {
 		return Message{}, &Failure{Outcome: sample.ProtocolError, Cause: clean(err.Error())}
 	}
@@ -122,7 +131,7 @@ func (d *Dialogue) understood(text []byte) (Message, error) {
 	return m, nil
 }
 
-func (d *Dialogue) failure(ctx context.Context, err error) error {
+func (d *socketDialogue) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -139,5 +148,4 @@ func (d *Dialogue) failure(ctx context.Context, err error) error {
 	return &Failure{Outcome: outcome, Cause: cause}
 }
 
-// Close ends the session without a word; a session that is to end well is told so by a message, and received to its end.
-func (d *Dialogue) Close() error { return d.c.CloseNow() }
+func (d *socketDialogue) Close() error { return d.c.CloseNow() }
