@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -340,4 +342,62 @@ func TestBidiRefusals(t *testing.T) {
 	}
 	defer other.Close()
 	wants(t, asking(t.Context(), other, "Hello."), sample.ClientError, "InvalidSignatureException")
+}
+
+// Sessions at once, over several connections, leave nothing behind.
+func TestBidiMany(t *testing.T) {
+	const many = 150 // more than one connection's streams
+	before := runtime.NumGoroutine()
+	var open sync.WaitGroup
+	open.Add(many)
+	b, d := heldBy(t, BidiOptions{Net: Net{Streams: many}}, func(ctx context.Context, c *websocket.Conn) {
+		first := true
+		for {
+			_, m, err := c.Read(ctx)
+			if err != nil {
+				return
+			}
+			if first { // nobody is answered before all are here
+				open.Done()
+				open.Wait()
+				first = false
+			}
+			for range 5 {
+				_ = c.Write(ctx, websocket.MessageBinary, speech(960))
+			}
+			_ = c.Write(ctx, websocket.MessageText, []byte(`{"type":"synthesis_complete","samples":2400,"request_id":"`+idOf(m)+`"}`))
+		}
+	})
+	for turn := range 2 {
+		var work sync.WaitGroup
+		var reused atomic.Int64
+		for range many {
+			work.Go(func() {
+				got := asking(t.Context(), b, "Hello.")
+				if got.Outcome != sample.OK || got.Bytes != 4800 {
+					t.Errorf("%s (%s), %d bytes", got.Outcome, got.Cause, got.Bytes)
+				}
+				if got.Reused {
+					reused.Add(1)
+				}
+			})
+		}
+		work.Wait()
+		if turn == 1 && reused.Load() == 0 {
+			t.Error("no session was used again")
+		}
+	}
+	if streams := b.PeerStreams(); streams != 128 {
+		t.Errorf("the server allows %d streams a connection", streams)
+	}
+	b.Close()
+	d.end()
+	for range 1000 {
+		if runtime.NumGoroutine() <= before+3 { // the container's own, which the test ends later
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	stacks := make([]byte, 1<<20)
+	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
 }
