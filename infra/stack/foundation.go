@@ -145,6 +145,7 @@ phases:
       - set -euo pipefail
       - aws ecr get-login-password | docker login --username AWS --password-stdin "${REPOSITORY_URI%%/*}"
       - docker build --provenance=false --label com.amazonaws.sagemaker.capabilities.bidirectional-streaming=true --tag "$REPOSITORY_URI:$IMAGE_TAG" --file "$DOCKERFILE" .
+      - case "$(docker image inspect --format '{{.Config.User}}' "$REPOSITORY_URI:$IMAGE_TAG")" in '' | root* | 0*) echo "the image runs as root; give its Dockerfile a USER"; exit 1 ;; esac
       - docker push "$REPOSITORY_URI:$IMAGE_TAG"
       - docker image inspect --format '{{index .RepoDigests 0}}' "$REPOSITORY_URI:$IMAGE_TAG"
 `

@@ -478,6 +478,14 @@ func TestBuild(t *testing.T) {
 	d.registry(map[string]any{"image": "", "streaming_mode": "bidirectional"})
 	d.run(exit.No, []string{"has no image yet"}, "deploy", "kokoro-82m", "--endpoint-url", front.URL)
 	image := "000000000000.dkr.ecr.us-east-1.amazonaws.com/speech@sha256:" + strings.Repeat("c", 64)
+	for _, user := range []string{"", "root", "0:0"} {
+		d.env["FAKE_USER"] = user
+		d.run(exit.No, []string{"runs as root"}, "deploy", "kokoro-82m", "--build", ".", "--endpoint-url", front.URL)
+	}
+	if err := os.Remove(d.env["FAKE_LOG"]); err != nil {
+		t.Fatal(err)
+	}
+	d.env["FAKE_USER"] = "speech"
 	d.run(exit.OK, []string{"image " + image + " is recorded in models.yaml", "InService"}, "deploy", "kokoro-82m", "--build", "a folder; rm -rf /", "--endpoint-url", front.URL, "--require-approval", "never")
 	file, err := registry.Load("models.yaml")
 	if err != nil {
@@ -487,7 +495,7 @@ func TestBuild(t *testing.T) {
 		t.Errorf("recorded: %v %v", m, err)
 	}
 	called := strings.Split(strings.TrimSpace(d.called()), "\n")
-	for i, want := range []string{"cdk deploy SpeechFoundation --outputs-file ", "docker build --platform linux/amd64 ", "docker login --username AWS --password-stdin 000000000000.dkr.ecr.us-east-1.amazonaws.com", "docker push ", "docker image inspect", "cdk deploy SpeechFoundation SpeechModelCache Speech-kokoro-82m --require-approval never"} {
+	for i, want := range []string{"cdk deploy SpeechFoundation --outputs-file ", "docker build --platform linux/amd64 ", "docker image inspect", "docker login --username AWS --password-stdin 000000000000.dkr.ecr.us-east-1.amazonaws.com", "docker push ", "docker image inspect", "cdk deploy SpeechFoundation SpeechModelCache Speech-kokoro-82m --require-approval never"} {
 		if i >= len(called) || !strings.HasPrefix(called[i], want) {
 			t.Errorf("call %d is not %q: %q", i+1, want, called)
 			break

@@ -47,6 +47,13 @@ func (a *app) buildImage(ctx context.Context, cfg aws.Config, f *deployFlags, c 
 	if _, err := a.child(ctx, &f.flags, nil, a.stderr, docker, append(args, f.build)...); err != nil {
 		return "", exit.Refuse(fmt.Errorf("docker build: %w: what it said is above", err))
 	}
+	as, err := a.inspect(ctx, f, docker, tag, "{{.Config.User}}")
+	if err != nil {
+		return "", err
+	}
+	if name, _, _ := strings.Cut(as, ":"); name == "" || name == "root" || name == "0" {
+		return "", exit.Refuse(fmt.Errorf("the image of %s runs as root: give its Dockerfile a USER; nothing was pushed", m.Name))
+	}
 	user, password, err := token(ctx, cfg)
 	if err != nil {
 		return "", err
@@ -59,15 +66,23 @@ func (a *app) buildImage(ctx context.Context, cfg aws.Config, f *deployFlags, c 
 	if _, err := a.child(ctx, &f.flags, nil, a.stderr, docker, "push", tag); err != nil {
 		return "", exit.Refuse(fmt.Errorf("docker push: %w: what it said is above", err))
 	}
-	var out bytes.Buffer
-	if _, err := a.child(ctx, &f.flags, nil, &out, docker, "image", "inspect", "--format", "{{index .RepoDigests 0}}", tag); err != nil {
-		return "", exit.Refuse(fmt.Errorf("ask Docker for the digest of %s: %w", tag, err))
+	image, err := a.inspect(ctx, f, docker, tag, "{{index .RepoDigests 0}}")
+	if err != nil {
+		return "", err
 	}
-	image := strings.TrimSpace(out.String())
 	if artifact.ImageDigest(image) == "" || !strings.HasPrefix(image, repository+"@") {
 		return "", exit.CannotTell(fmt.Errorf("Docker says that %s is %q, which is no digest in %s", tag, image, repository))
 	}
 	return image, a.record(f.models, c.file, m.Name, image)
+}
+
+// inspect asks Docker for something about an image.
+func (a *app) inspect(ctx context.Context, f *deployFlags, docker, tag, format string) (string, error) {
+	var out bytes.Buffer
+	if _, err := a.child(ctx, &f.flags, nil, &out, docker, "image", "inspect", "--format", format, tag); err != nil {
+		return "", exit.Refuse(fmt.Errorf("ask Docker about %s: %w", tag, err))
+	}
+	return strings.TrimSpace(out.String()), nil
 }
 
 // repository deploys the foundation and asks what its repository is called.
