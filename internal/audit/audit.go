@@ -329,8 +329,11 @@ func (c *comparison) apply() string {
 
 // aas is a command of the AWS CLI on the variant's scaling.
 func (c *comparison) aas(command, resource string, more ...string) string {
-	s := "aws application-autoscaling " + command + " --service-namespace sagemaker --resource-id " + resource +
-		" --scalable-dimension " + Dimension(resource)
+	s := "aws application-autoscaling " + command + " --service-namespace sagemaker"
+	if resource != "" {
+		s += " --resource-id " + resource
+	}
+	s += " --scalable-dimension " + Dimension(resource)
 	if c.have.Region != "" {
 		s += " --region " + c.have.Region
 	}

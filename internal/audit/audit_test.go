@@ -298,3 +298,35 @@ func TestParseResource(t *testing.T) {
 		}
 	}
 }
+
+// TestRetype is A2: another instance type under a scalable target is refused by SageMaker, so the steps around it are told,
+// in their order; another image alone, or a variant that does not scale, needs none of them.
+func TestRetype(t *testing.T) {
+	mend := func(do func(*Deployed), kind string) string {
+		want, have := clean()
+		do(&have)
+		for _, f := range Compare(want, have, now).Findings {
+			if f.Kind == kind {
+				return f.Mend
+			}
+		}
+		t.Fatalf("no %s", kind)
+		return ""
+	}
+	said := mend(func(h *Deployed) { h.Variants[0].InstanceType = "ml.g6.xlarge" }, "instance_type")
+	at := -1
+	for _, step := range []string{"describe-scalable-targets", "describe-scaling-policies", "describe-scheduled-actions", "deregister-scalable-target", "speech-infra deploy",
+		"wait endpoint-in-service", "tts-bench qmax", "tts-bench apply", "tts-bench validate"} {
+		i := strings.Index(said, step)
+		if i <= at {
+			t.Errorf("%s is not where it belongs in %s", step, said)
+		}
+		at = i
+	}
+	if said := mend(func(h *Deployed) { h.Variants[0].ImageDigest = strings.Repeat("a", 64) }, "image"); strings.Contains(said, "deregister") {
+		t.Errorf("another image: %s", said)
+	}
+	if said := mend(func(h *Deployed) { h.Variants[0].InstanceType, h.Targets, h.Policies = "ml.g6.xlarge", nil, nil }, "instance_type"); strings.Contains(said, "deregister") {
+		t.Errorf("without a target: %s", said)
+	}
+}

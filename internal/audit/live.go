@@ -91,7 +91,7 @@ func (c *comparison) variant(v *Variant, frozen bool) {
 	d, res := c.want, "variant/"+c.have.Endpoint+"/"+v.Name
 	redeploy := "speech-infra deploy " + d.Model
 	if d.InstanceType != "" {
-		c.same("instance_type", High, res, "instance type", v.InstanceType, d.InstanceType, redeploy)
+		c.same("instance_type", High, res, "instance type", v.InstanceType, d.InstanceType, c.retype(v, redeploy))
 	}
 	read := !c.unread("model") // else what it would say is not known, which is no difference
 	if d.ImageDigest != "" && (read || v.ImageDigest != "") {
@@ -140,6 +140,21 @@ func (c *comparison) variant(v *Variant, frozen bool) {
 		c.find("quota", High, res, fmt.Sprintf("the account may run %d of %s", q, v.InstanceType), fmt.Sprintf("max_instances %d: a scale-out beyond the quota is refused whole", d.Max),
 			fmt.Sprintf("aws service-quotas list-service-quotas --service-code sagemaker --query \"Quotas[?QuotaName=='%s for endpoint usage']\"", v.InstanceType))
 	}
+}
+
+// retype is how a variant gets another instance type. SageMaker refuses the update while the variant is a scalable target,
+// and what was measured of the old type says nothing of the new one.
+func (c *comparison) retype(v *Variant, redeploy string) string {
+	res := Resource(c.have.Endpoint, v.Name)
+	if !slices.ContainsFunc(c.have.Targets, func(t Target) bool { return t.Resource == res }) {
+		return redeploy
+	}
+	steps := []string{
+		c.aas("describe-scalable-targets", "", "--resource-ids "+res, "> target.json"), c.aas("describe-scaling-policies", res, "> policies.json"), c.aas("describe-scheduled-actions", res, "> schedules.json"),
+		c.aas("deregister-scalable-target", res), redeploy, "aws sagemaker wait endpoint-in-service --endpoint-name " + c.have.Endpoint,
+		"tts-bench qmax, ttotal and plan again, since the plan's figures are of the other type", c.apply(), strings.Replace(c.apply(), " apply ", " validate ", 1),
+	}
+	return "in this order, since the update of a scalable target's type is refused:\n             " + strings.Join(steps, "\n             ")
 }
 
 func envText(env map[string]string) string {
