@@ -9,6 +9,7 @@
 package phoneme
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -68,16 +69,16 @@ var (
 		"a^ɪ", "I", "a^ʊ", "W", "d^ʒ", "ʤ", "e^ɪ", "A", "t^ʃ", "ʧ", "ɔ^ɪ", "Y", "ə^l", "ᵊl",
 		"ʲo", "jo", "ʲə", "jə", "ʲ", "", "ɚ", "əɹ", "r", "ɹ", "x", "k", "ç", "k", "ɐ", "ə", "ɬ", "l", "\u0303", "",
 	}
-	american = strings.NewReplacer(append([]string{
-		"o^ʊ", "O", "ɜːɹ", "ɜɹ", "ɜː", "ɜɹ", "ɪə", "iə", "ɾ", "T", "e", "A", "o", "ɔ", "ː", "", "g", "ɡ",
-	}, english...)...)
-	british = strings.NewReplacer(append([]string{
-		"e^ə", "ɛː", "i^ə", "ɪə", "iə", "ɪə", "ə^ʊ", "Q", "e", "A", "o", "ɔ", "g", "ɡ",
-	}, english...)...)
-	other = strings.NewReplacer(
+	american = table([]string{"o^ʊ", "O", "ɜː^ɹ", "ɜɹ", "ɜːɹ", "ɜɹ", "ɜː", "ɜɹ", "ɪ^ə", "iə", "ɪə", "iə"}, english, []string{"ɾ", "T", "e", "A", "o", "ɔ", "ː", "", "g", "ɡ"})
+	british  = table([]string{"e^ə", "ɛː", "i^ə", "ɪə", "iə", "ɪə", "ə^ʊ", "Q"}, english, []string{"e", "A", "o", "ɔ", "g", "ɡ"})
+	other    = strings.NewReplacer(
 		"a^ɪ", "I", "a^ʊ", "W", "d^z", "ʣ", "d^ʒ", "ʤ", "e^ɪ", "A", "o^ʊ", "O", "ə^ʊ", "Q", "s^s", "S", "t^s", "ʦ", "t^ʃ", "ʧ",
 		"ɔ^ɪ", "Y", "g", "ɡ", "-", "")
 )
+
+func table(parts ...[]string) *strings.Replacer {
+	return strings.NewReplacer(slices.Concat(parts...)...)
+}
 
 // FromEspeak is eSpeak NG's phonemes, with ^ as the tie, in the model's alphabet. Flags of a change of language, as in
 // (fr)bɔ̃ʒuʁ(en), are no sounds. Symbols that the vocabulary lacks remain: Tokens counts them.
