@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -43,26 +44,16 @@ func (ready) Load(_ context.Context, mark func(string)) error {
 
 // listen runs n listeners on a server in this process, over loopback, for a point after they have all begun.
 func listen(ctx context.Context, e *kokoro.Engine, o admission.Order, n int, texts *corpus.Corpus) (held, error) {
-	server, err := serve.New(serve.Config{Engine: ready{e}, Order: o, SLO: slo})
+	url, client, stop, err := up(ctx, e, o)
 	if err != nil {
 		return held{}, err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return held{}, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	hs := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	var back, front sync.WaitGroup
-	back.Go(func() { _ = server.Run(ctx) })
-	back.Go(func() { _ = hs.Serve(ln) })
-	<-server.Ready()
-
+	defer stop()
+	var front sync.WaitGroup
 	var mu sync.Mutex
 	var out held
 	var trouble error
 	const settle = 10 * time.Second
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 	began := time.Now()
 	end := began.Add(settle + *point)
 	for u := range n {
@@ -75,7 +66,7 @@ func listen(ctx context.Context, e *kokoro.Engine, o admission.Order, n int, tex
 				for range 3 + rng.IntN(6) {
 					text.WriteString(texts.At(rng.IntN(texts.Len())).Body + " ")
 				}
-				first, silence, played, err := hear(client, "http://"+ln.Addr().String()+"/invocations", text.String())
+				first, silence, played, err := hear(client, url, text.String())
 				mu.Lock()
 				switch {
 				case err != nil:
@@ -97,11 +88,92 @@ func listen(ctx context.Context, e *kokoro.Engine, o admission.Order, n int, tex
 	ran := e.Ran()
 	front.Wait()
 	out.busy = (e.Ran() - ran).Seconds() / time.Since(began).Seconds()
-	client.CloseIdleConnections()
-	_ = hs.Close()
-	cancel()
-	back.Wait()
 	return out, trouble
+}
+
+// bursts sends n requests at once, ten times, and hears how soon each is answered; then they are broken off.
+func bursts(ctx context.Context, e *kokoro.Engine, o admission.Order, n int, texts *corpus.Corpus) (first []time.Duration, err error) {
+	url, client, stop, err := up(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	var mu sync.Mutex
+	for burst := range 10 {
+		ctx, cancel := context.WithCancel(ctx)
+		var heard, all sync.WaitGroup
+		heard.Add(n)
+		began := time.Now()
+		for u := range n {
+			all.Go(func() {
+				var text strings.Builder
+				for i := range 6 {
+					text.WriteString(texts.At(burst*97+u*6+i).Body + " ")
+				}
+				body, failed := start(ctx, client, url, text.String())
+				mu.Lock()
+				if err = errors.Join(err, failed); failed == nil {
+					first = append(first, time.Since(began))
+				}
+				mu.Unlock()
+				heard.Done()
+				if failed == nil {
+					_, _ = io.Copy(io.Discard, body) // until it is broken off
+					_ = body.Close()
+				}
+			})
+		}
+		heard.Wait()
+		cancel()
+		all.Wait()
+	}
+	return first, err
+}
+
+// start asks for a text and waits for its first sound.
+func start(ctx context.Context, client *http.Client, url, text string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(fmt.Sprintf(`{"text": %q, "format": "pcm"}`, text)))
+	if err != nil {
+		return nil, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		res.Body.Close()
+		return nil, errors.New(res.Status)
+	}
+	if _, err := io.ReadFull(res.Body, make([]byte, 2)); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// up starts a server on loopback; stop ends it.
+func up(ctx context.Context, e *kokoro.Engine, o admission.Order) (url string, client *http.Client, stop func(), err error) {
+	server, err := serve.New(serve.Config{Engine: ready{e}, Order: o, SLO: slo})
+	if err != nil {
+		return "", nil, nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	hs := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	var back sync.WaitGroup
+	back.Go(func() { _ = server.Run(ctx) })
+	back.Go(func() { _ = hs.Serve(ln) })
+	<-server.Ready()
+	client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	return "http://" + ln.Addr().String() + "/invocations", client, func() {
+		client.CloseIdleConnections()
+		_ = hs.Close()
+		cancel()
+		back.Wait()
+	}, nil
 }
 
 func pause(end time.Time, d time.Duration) { time.Sleep(min(d, time.Until(end))) }

@@ -79,7 +79,9 @@ func TestKokoroTexts(t *testing.T) {
 		{fields{"text": "82 million for 3,497 cows in 1999, $7667.47, v1.2.3 at 10:05 pm"}, ""}, {fields{"text": "a < b and **bold** # head https://ex.org/p?q=1 me@ex.org"}, ""},
 		{fields{"text": "small group)—and then"}, ""}, {fields{"text": "a\u00a0b\tc"}, ""},
 		// Languages.
-		{fields{"voice": "jf_alpha"}, "voice"}, {fields{"text": "Bonjour the world", "voice": "ff_siwis"}, ""},
+		{fields{"voice": "jf_alpha"}, "voice"}, {fields{"language": "ja"}, "language"}, {fields{"text": "Здравствуйте"}, "text"},
+		{fields{"text": "Hello Здравствуйте."}, ""}, {fields{"text": "Hello there.", "pronunciations": map[string]string{"there": "/ðˈɛː/"}}, ""}, {fields{"voice": "bf_emma", "language": "en-gb"}, ""},
+		{fields{"text": "Bonjour the world", "voice": "ff_siwis"}, ""},
 	} {
 		body := fields{"text": "Hello there.", "format": "pcm"}
 		for k, v := range c.body {
