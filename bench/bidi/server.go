@@ -1,0 +1,114 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"loadline/internal/engine/replay"
+	"loadline/internal/local"
+	"loadline/internal/serve"
+)
+
+// talk speaks in real time, whoever else is spoken to.
+const talk = `
+name: talk
+service: {places: %d, base_ms: 200, law: {kind: deterministic}}
+audio: {per_char_s: 0.07, piece_s: 0.2}
+instance: {type: ml.g5.xlarge}
+`
+
+// processorTime is the processor seconds that this process has used.
+func processorTime() float64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// serveHere runs the account and its container until standard input ends.
+func serveHere() error {
+	profile, err := replay.Parse(fmt.Appendf(nil, talk, 4000))
+	if err != nil {
+		return err
+	}
+	l, err := local.New(local.Config{
+		Start:    func(_ context.Context, s local.Spec) (local.Instance, error) { return start(profile, s.Seed) },
+		BidiAddr: "127.0.0.1:0", VerifySignatures: true,
+		Endpoints: []local.Endpoint{{Name: "speech", Variants: []local.Variant{{Name: "primary", InstanceType: profile.Instance.Type, Instances: 1}}}},
+	})
+	if err != nil {
+		return err
+	}
+	stats, err := serveStats()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	select {
+	case <-l.Ready():
+	case err := <-done:
+		cancel()
+		return err
+	}
+	b, err := json.Marshal(map[string]string{"Bidi": l.BidiURL(), "Stats": stats, "Certificate": string(l.BidiCertificate())})
+	if err != nil {
+		cancel()
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "%s\n", b)
+	wait()
+	cancel()
+	return <-done
+}
+
+// instance is the container.
+type instance struct {
+	server *serve.Server
+	http   *http.Server
+	addr   string
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+func start(p replay.Profile, seed uint64) (*instance, error) {
+	engine, err := replay.New(p, seed)
+	if err != nil {
+		return nil, err
+	}
+	server, err := serve.New(serve.Config{Engine: engine})
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &instance{server: server, http: &http.Server{Handler: server.Handler()}, addr: ln.Addr().String(), cancel: cancel}
+	i.work.Go(func() { _ = server.Run(ctx) })
+	i.work.Go(func() { _ = i.http.Serve(ln) })
+	return i, nil
+}
+
+func (i *instance) Addr() string       { return i.addr }
+func (i *instance) Usage() local.Usage { return local.Usage{} }
+
+func (i *instance) Stop(ctx context.Context) error {
+	err := i.server.Drain(ctx)
+	_ = i.http.Close() // nothing is inside any more
+	i.cancel()
+	i.work.Wait()
+	return err
+}
