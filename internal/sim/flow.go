@@ -332,6 +332,7 @@ type flows struct {
 	server *Server
 	slowed float64
 	one    *curve
+	lock   sync.Mutex     // of pools, which several simulations of one server fill
 	pools  map[int]*curve // of so many instances together
 }
 
@@ -351,6 +352,8 @@ func (f *flows) pool(n int) (*curve, int, error) {
 	if n > 16 { // within 6 %: what is held by each hardly depends on how many there are
 		n = int(math.Round(16 * math.Pow(1.12, math.Round(math.Log(float64(n)/16)/math.Log(1.12)))))
 	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
 	if c := f.pools[n]; c != nil {
 		return c, n, nil
 	}

@@ -89,8 +89,7 @@ func (f *fluid) use(factor float64) error {
 		if err != nil {
 			return err
 		}
-		// Curves of pools are added while it is played: each simulation has its own.
-		f.flows = &flows{server: s, slowed: 1, one: s.flow.one, pools: map[int]*curve{}}
+		f.flows = s.flow // of all that are played with this server: the curves of a large pool take longer than the play
 	} else {
 		var err error
 		if f.flows, err = newFlows(s, factor); err != nil {
