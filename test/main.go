@@ -28,7 +28,7 @@ const mostAgain = 3
 
 // racing is the packages with goroutines of their own, tested again under the race detector.
 var racing = []string{
-	"./internal/load/...", "./internal/transport/...", "./internal/serve/...", "./internal/engine/...", "./internal/local/...",
+	"./internal/load/...", "./internal/transport/...", "./speech/...", "./internal/serve/...", "./internal/engine/...", "./internal/local/...",
 	"./internal/codec/...", "./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...",
 }
 

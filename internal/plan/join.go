@@ -72,6 +72,9 @@ func check(in Input) (notes []string, err error) {
 	if q.Certificate == nil {
 		notes = append(notes, fmt.Sprintf("Q_max %d is not certified: no proof from fresh samples stands behind it", *q.QMax))
 	}
+	if t := q.Target.Transport; t == "websocket" || t == "bidi" {
+		notes = append(notes, "measured in sessions that are busy: one that stays open between texts may count as a request in flight for all that time, and hold capacity; --peak-streams states the sessions open at the peak")
+	}
 	if !q.Complete {
 		notes = append(notes, "the ladder was stopped early: it may know less than a whole one")
 	}
