@@ -224,6 +224,7 @@ func (d *Decision) matches(m Declared, p *artifact.Plan) {
 	}
 	d.hold(m.ImageDigest != "", "image", "the image is pinned by its digest", "models.yaml names no image digest: nothing says that what was measured is what is deployed",
 		"speech-infra deploy --build, or --image-uri URI@sha256:…")
+	d.hold(m.Region != "", "region", "the region is "+m.Region, "the region to deploy to is not known, so nothing says that what was measured is what is deployed", "--region, or AWS_REGION")
 	var differs []string
 	here := artifact.Fingerprint{Region: m.Region, InstanceType: m.InstanceType, ImageDigest: m.ImageDigest, ContainerEnv: env}
 	for _, x := range artifact.Compare(p.Fingerprint, here) {

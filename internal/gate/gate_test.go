@@ -130,7 +130,7 @@ func TestClosed(t *testing.T) {
 		{"another image", "fingerprint", "image_digest was 8b1b96bc4dc0…", func(m *Declared, _ *artifact.Plan) { m.ImageDigest = strings.Repeat("a", 64) }},
 		{"another type", "fingerprint", "instance_type was ml.g5.xlarge when it was measured and is ml.g6.xlarge", func(m *Declared, _ *artifact.Plan) { m.InstanceType = "ml.g6.xlarge" }},
 		{"another region", "fingerprint", "region was us-east-1", func(m *Declared, _ *artifact.Plan) { m.Region = "eu-west-1" }},
-		{"no region", "fingerprint", "is not known", func(m *Declared, _ *artifact.Plan) { m.Region = "" }},
+		{"no region", "region", "is not known", func(m *Declared, _ *artifact.Plan) { m.Region = "" }},
 		{"a file without a region", "fingerprint", "region was not known", func(_ *Declared, p *artifact.Plan) { p.Fingerprint.Region, p.Fingerprint.NoRegion = "", true }},
 		{"an environment that was not read", "fingerprint", "container_env was not known", func(_ *Declared, p *artifact.Plan) { p.Fingerprint.ContainerEnv = nil }},
 		{"another environment", "fingerprint", "container_env.VOICE", func(m *Declared, _ *artifact.Plan) { m.Env = map[string]string{"VOICE": "am"} }},

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,10 +46,23 @@ func TestMain(m *testing.M) {
 	case "docker":
 		os.Exit(fakeDocker(os.Args[1:]))
 	}
-	code := m.Run()
+	code := 1
+	var err error
+	if programs, err = os.MkdirTemp("", "speech-infra-bin-"); err == nil {
+		home, err = os.Getwd()
+	}
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.RemoveAll(programs)
 	jsii.Close() // the one kernel of all tests
 	os.Exit(code)
 }
+
+// programs is where what tests build lies; home is the folder of this package: tests work in others.
+var programs, home string
 
 // desk is a folder with a registry, and the programs that commands call.
 type desk struct {
@@ -183,17 +197,28 @@ func (d *desk) called() string {
 	return string(data)
 }
 
-// account starts a local account without an endpoint.
-func account(t *testing.T, args ...string) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "sagemaker-local")
+// local builds sagemaker-local, once for all tests.
+var local = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(programs, "sagemaker-local")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/sagemaker-local")
 	build.Dir, build.Env = root, append(os.Environ(), "GOFLAGS=-buildvcs=false")
 	if repo := os.Getenv("LOADLINE_ROOT"); repo != "" { // another checkout
 		build.Dir = repo
+	} else if dir, err := filepath.Abs(filepath.Join(home, root)); err == nil {
+		build.Dir = dir
 	}
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build sagemaker-local: %v\n%s", err, out)
+		return "", fmt.Errorf("build sagemaker-local: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+// account starts a local account without an endpoint.
+func account(t *testing.T, args ...string) string {
+	t.Helper()
+	binary, err := local()
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, binary, append([]string{"serve", "--empty", "--quiet", "--profile", "quick", "--start", "100ms", "--publication-delay", "0"}, args...)...)

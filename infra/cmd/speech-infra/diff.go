@@ -22,6 +22,7 @@ func (a *app) diffCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.diff(cmd.Context(), &f, args) },
 	}
 	f.add(cmd)
+	cmd.Flags().StringVar(&f.account, "account", "", "refuse to look at any other account")
 	cmd.Flags().StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint instead of AWS")
 	f.addGate(cmd)
 	f.addStacks(cmd)
@@ -43,6 +44,9 @@ func (a *app) diff(ctx context.Context, f *flags, args []string) error {
 		return err
 	}
 	f.region = cfg.Region
+	if err := a.inAccount(ctx, cfg, f.account); err != nil {
+		return err
+	}
 	models := decided(c.models, f.region, f.accept)
 	a.say(f, models)
 	dir, done, err := a.assembled(f, c, models)

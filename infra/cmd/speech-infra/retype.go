@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -44,6 +45,8 @@ type saved struct {
 	Variant  string        `json:"variant"`
 	Plan     string        `json:"plan"`
 	Before   audit.Scaling `json:"before"`
+
+	Schedules []audit.Schedule `json:"schedules,omitempty"` // of the target, which go with it
 }
 
 func (a *app) stateFolder(f *flags) (string, error) {
@@ -70,6 +73,11 @@ func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chos
 	now := time.Now().UTC()
 	s := saved{Schema: "loadline/apply/1", RunID: store.NewRunID(now), At: now, Region: cfg.Region, URL: f.endpointURL, Endpoint: m.Endpoint, Variant: m.Variant,
 		Before: audit.Now(had, resource, audit.Scaling{})}
+	for _, x := range had.Schedules {
+		if x.Resource == resource {
+			s.Schedules = append(s.Schedules, x)
+		}
+	}
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -83,10 +91,8 @@ func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chos
 	step := func(i int) { fmt.Fprintf(a.stdout, "%d/%d %s\n", i, len(steps), steps[i-1]) }
 	step(1)
 	fmt.Fprintf(a.stdout, "    saved in %s\n", path)
-	for _, x := range had.Schedules {
-		if x.Resource == resource {
-			fmt.Fprintf(a.stdout, "    schedule %s (%s) goes with the target: it is in no plan, so put it back by hand\n", x.Name, x.Expression)
-		}
+	for _, x := range s.Schedules {
+		fmt.Fprintf(a.stdout, "    schedule %s goes with the target, and is in no plan. To put it back: %s\n", x.Name, schedule(x))
 	}
 
 	off := m
@@ -123,6 +129,19 @@ func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chos
 		fmt.Fprintf(a.stdout, "    other than before: %s\n", line)
 	}
 	return nil
+}
+
+// schedule is the command that makes a scheduled action.
+func schedule(x audit.Schedule) string {
+	var bounds []string
+	if x.Min != nil {
+		bounds = append(bounds, fmt.Sprintf("MinCapacity=%d", *x.Min))
+	}
+	if x.Max != nil {
+		bounds = append(bounds, fmt.Sprintf("MaxCapacity=%d", *x.Max))
+	}
+	return fmt.Sprintf("aws application-autoscaling put-scheduled-action --service-namespace sagemaker --scalable-dimension sagemaker:variant:DesiredInstanceCount --resource-id %s --scheduled-action-name '%s' --schedule '%s' --scalable-target-action %s",
+		x.Resource, x.Name, x.Expression, strings.Join(bounds, ","))
 }
 
 // deregister takes away a target that the stack did not know of.

@@ -24,7 +24,15 @@ const statusExample = `  speech-infra status
 type state struct {
 	Model      string              `json:"model"`
 	Deployed   audit.Deployed      `json:"deployed"`
+	Alarms     []alarmState        `json:"alarm_states"`
 	Activities []awsfleet.Activity `json:"activities"`
+}
+
+// alarmState is what an alarm says now.
+type alarmState struct {
+	Name  string    `json:"name"`
+	State string    `json:"state"`
+	Since time.Time `json:"since"`
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -73,6 +81,9 @@ func (a *app) status(ctx context.Context, f *flags, args []string) error {
 				live.Deployed.Unread = append(live.Deployed.Unread, audit.Unread{What: "activities", Why: err.Error()})
 			}
 			live.Activities = append(live.Activities, acts...)
+		}
+		for _, x := range live.Deployed.Alarms {
+			live.Alarms = append(live.Alarms, alarmState{x.Name, x.State, x.Since})
 		}
 		states = append(states, live)
 		if len(live.Deployed.Unread) > 0 {
