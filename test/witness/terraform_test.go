@@ -49,7 +49,7 @@ func TestTerraform(t *testing.T) {
 		t.Errorf("terraform fmt: %v\n%s", err, out)
 	}
 	a.run(t, dir, tf, "init", "-no-color")
-	if out := a.run(t, dir, tf, "apply", "-no-color", "-auto-approve"); !strings.Contains(out, "19 added, 0 changed, 0 destroyed") {
+	if out := a.run(t, dir, tf, "apply", "-no-color", "-auto-approve"); !strings.Contains(out, "20 added, 0 changed, 0 destroyed") {
 		t.Errorf("apply:\n%s", out)
 	}
 	if out, err := a.try(t, dir, tf, "plan", "-no-color", "-detailed-exitcode"); err != nil {
@@ -61,7 +61,7 @@ func TestTerraform(t *testing.T) {
 	if out, err := a.try(t, dir, bench, "validate", "--plan", saved); err != nil || !strings.Contains(out, "every alarm and the fingerprint equal the plan") {
 		t.Errorf("validate: %v\n%s", err, out)
 	}
-	if out := a.run(t, dir, tf, "destroy", "-no-color", "-auto-approve", "-refresh=false"); !strings.Contains(out, "19 destroyed") {
+	if out := a.run(t, dir, tf, "destroy", "-no-color", "-auto-approve", "-refresh=false"); !strings.Contains(out, "20 destroyed") {
 		t.Errorf("destroy:\n%s", out)
 	}
 }
@@ -78,7 +78,8 @@ func emit(t *testing.T, a account, dir string) (bench, saved string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := a.run(t, dir, bench, "plan", "--qmax", ladder, "--assume-t-total", "170", "--peak-rps", "800", "--trough-rps", "40", "--out", dir, "--emit", "terraform")
+	text := a.run(t, dir, bench, "plan", "--qmax", ladder, "--assume-t-total", "170", "--peak-rps", "800", "--trough-rps", "40",
+		"--candidate", "both, steps", "--cpu", "70", "--vcpus", "4", "--out", dir, "--emit", "terraform")
 	text, _, _ = strings.Cut(text, "saved ") // what was done is said on stderr
 	if err := os.WriteFile(filepath.Join(dir, "emitted.tf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
