@@ -10,6 +10,7 @@ import (
 
 	"loadline/internal/capacity"
 	"loadline/internal/openloop"
+	"loadline/internal/sim"
 	"loadline/internal/trace"
 )
 
@@ -45,6 +46,21 @@ func TestMethodExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in = published(t, capacity.RuleFlow)
+	in.Fluid = sim.Fluid
+	surged, err := Make(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	surge := surged.Surge
+	hours := func(candidate string) float64 {
+		for _, o := range surge.Candidates {
+			if o.Candidate == candidate {
+				return o.Usual.InstanceHours
+			}
+		}
+		return 0
+	}
 	atStar, atQ := f.Invocations[0], f.Invocations[1]
 	data, err := os.ReadFile("../trace/testdata/ramp.csv")
 	if err != nil {
@@ -67,6 +83,8 @@ func TestMethodExamples(t *testing.T) {
 		return *s.Fixed
 	}
 	want := map[string]float64{
+		"surge_rate_tracking_hours": hours(capacity.RateTracking), "surge_both_steps_hours": hours(capacity.BothSteps),
+		"surge_concurrency_steps_hours": hours(capacity.ConcurrencySteps), "surge_first_out_s": *surge.Flow.Usual.FirstOutS, "surge_published_bad": surge.Slots.Usual.BadShare,
 		"mu": m.MuPlan, "saturation": model.Saturation(), "q_max_rps": m.QRPS, "s_mean_at_q_max_s": m.QSMean, "cs2": *m.CS2,
 		"c_scale_max": *s.CScaleMax, "c_scale_min": *s.CScaleMin, "w_max_s": *s.WMax, "min_instances": float64(s.Min),
 		"peak_instances": float64(s.Peak), "max_instances": float64(s.Max), "min_safe_instances": float64(*s.MinSafe),
