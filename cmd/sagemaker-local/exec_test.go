@@ -38,7 +38,8 @@ func TestChainThroughProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	account := exec.Command(filepath.Join(dir, "sagemaker-local"), "serve", "--exec", filepath.Join(dir, "speech-server"), "--start", "0", "--publication-delay", "0", "--queue-depth", "40")
+	account := exec.Command(filepath.Join(dir, "sagemaker-local"), "serve", "--exec", filepath.Join(dir, "speech-server"), "--start", "0", "--publication-delay", "0", "--queue-depth", "40",
+		"--bidi-addr", "127.0.0.1:0", "--bidi-cert", filepath.Join(dir, "bidi.pem"))
 	account.Env = append(os.Environ(), "SPEECH_PROFILE="+profile, "SCHED=ignored: not passed on")
 	account.Stderr = &stderr
 	stdout, err := account.StdoutPipe()
@@ -49,8 +50,14 @@ func TestChainThroughProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = account.Process.Kill() })
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	lines := bufio.NewReader(stdout)
+	line, err := lines.ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "ready ")
+	if !ok {
+		t.Fatalf("sagemaker-local said %q: %v\n%s", line, err, &stderr)
+	}
+	line, err = lines.ReadString('\n')
+	second, ok := strings.CutPrefix(strings.TrimSpace(line), "ready-bidi ")
 	if !ok {
 		t.Fatalf("sagemaker-local said %q: %v\n%s", line, err, &stderr)
 	}
@@ -62,7 +69,7 @@ func TestChainThroughProcesses(t *testing.T) {
 	try := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, "tts-bench"), args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "HOME="+dir, "AWS_REGION=us-east-1")
+		cmd.Env = append(os.Environ(), "HOME="+dir, "AWS_REGION=us-east-1", "AWS_CA_BUNDLE="+filepath.Join(dir, "bidi.pem"))
 		out, err := cmd.CombinedOutput()
 		return fmt.Sprintf("tts-bench %s\n%s", strings.Join(args, " "), out), err
 	}
@@ -73,6 +80,7 @@ func TestChainThroughProcesses(t *testing.T) {
 		}
 	}
 	bench("say", "--endpoint", endpoint, "--endpoint-url", url, "Your table is ready. Please follow me.")
+	bench("say", "--endpoint", endpoint, "--endpoint-url", url, "--transport", "bidi", "--bidi-endpoint-url", second, "Your table is ready. Please follow me.")
 	// On a busy machine a rung as short as these may be invalid, and a ladder without its first is no base for a plan.
 	for n := 0; ; n++ {
 		bench("qmax", "--endpoint", endpoint, "--endpoint-url", url, "--slo-ms", "300", "--corpus", "clips", "--concurrency", "1,2,4,8", "--hold", "3s",
