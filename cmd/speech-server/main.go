@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, env map[string]string, stdout, stde
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Misuse(fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath()))
 	})
-	root.AddCommand(serveCommand(env, stdout), standInCommand(stdout))
+	root.AddCommand(serveCommand(env, stdout), readCommand(os.Stdin, stdout), standInCommand(stdout))
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -59,6 +59,8 @@ func TestSentences(t *testing.T) {
 		{"Hello\n\n\n\nworld", []string{"Hello", "world"}},
 		{"Wait <break time=\"0.8s\"/> here. <b>Bold.</b> End.", []string{"Wait here.", "Bold.", "End."}},
 		{"e.g. this, i.e. that. v1.0 is out.", []string{"e.g. this, i.e. that. v1.0 is out."}},
+		{"The U.S. Army met the U.N. General Assembly in the U.S. It was late, at 9 p.m. We left.",
+			[]string{"The U.S. Army met the U.N. General Assembly in the U.S.", "It was late, at 9 p.m.", "We left."}},
 		{"?! … —", nil},
 		{"", nil},
 	} {
@@ -155,7 +157,7 @@ func TestNothingIsLost(t *testing.T) {
 // FuzzSentences holds that text cut anywhere on its way gives the same sentences, that each can be spoken and is clean, and
 // that pieces keep every letter.
 func FuzzSentences(f *testing.F) {
-	for _, s := range []string{"Hello. How are you?", "Dr. Lee met J. Ray, 3.14 <b>and</b> so on... \n\n- one\n- two", "「はい。」と[pause:1s]言った。No. 5!", "a *b* _c_ # d\n> e `f` 👍 <x y.z", "\u2029.\u00a0a\n•  b"} {
+	for _, s := range []string{"Hello. How are you?", "Dr. Lee met J. Ray, 3.14 <b>and</b> so on... \n\n- one\n- two", "「はい。」と[pause:1s]言った。No. 5!", "a *b* _c_ # d\n> e `f` 👍 <x y.z", "\u2029.\u00a0a\n•  b", "U.S. Army U.S. It, U.S.", "x.a. B.c.d. E"} {
 		f.Add(s, uint8(3), uint8(5))
 	}
 	f.Add("a."+strings.Repeat(" ", 1000)+"b!"+strings.Repeat("!", 1000)+"\n"+strings.Repeat(" ", 500)+"\nc", uint8(0), uint8(1))

@@ -97,6 +97,16 @@ func end(text string, from int, all bool) (n, seen int) {
 			if !sure && !all {
 				return 0, i
 			}
+			if r == '.' && stop == i+size && initials(text[:i]) {
+				word, whole := nextWord(text[stop:])
+				if !whole && !all {
+					return 0, i
+				}
+				if capital(word) && !starters[strings.ToLower(word)] { // the U.S. Army
+					i = stop
+					continue
+				}
+			}
 			next, _ := utf8.DecodeRuneInString(after(text[stop:]))
 			if spoken && (wide(r) || stop == len(text) || breaks(text, i, stop, next)) {
 				return stop, 0
@@ -133,6 +143,30 @@ func past(text string, i int) (stop int, sure bool) {
 	}
 	rest := after(text[i:])
 	return i, rest != "" && utf8.FullRuneInString(rest) || len(text)-i >= longest
+}
+
+// initials says whether text ends with letters that have full stops between, as in U.S; times of day do not count.
+func initials(text string) bool {
+	n := len(text)
+	if n < 3 || text[n-2] != '.' || !asciiLetter(text[n-1]) || !asciiLetter(text[n-3]) || text[n-1]|0x20 == 'm' && (text[n-3]|0x20 == 'a' || text[n-3]|0x20 == 'p') {
+		return false
+	}
+	for n -= 3; n >= 2 && text[n-1] == '.' && asciiLetter(text[n-2]); n -= 2 {
+	}
+	before, _ := utf8.DecodeLastRuneInString(text[:n])
+	return n == 0 || !isWord(before) && before != '.'
+}
+
+func asciiLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// nextWord is the word that text goes on with, and whether all of it is there.
+func nextWord(text string) (word string, whole bool) {
+	rest := after(text)
+	n := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != utf8.RuneError })
+	if n < 0 {
+		return rest, len(text) >= longest
+	}
+	return rest[:n], true
 }
 
 // after is what is visible within reach of the start of text.

@@ -7,6 +7,9 @@ import (
 	"loadline/internal/speech"
 )
 
+// tied ties what people write without a tie.
+var tied = strings.NewReplacer("\u0361", "^", "aɪ", "a^ɪ", "aʊ", "a^ʊ", "eɪ", "e^ɪ", "oʊ", "o^ʊ", "ɔɪ", "ɔ^ɪ", "əʊ", "ə^ʊ", "dʒ", "d^ʒ", "tʃ", "t^ʃ")
+
 // Join puts a reading together again: what the front end said of each of its words spans, in order, the sounds that the
 // caller asked for, and the marks in between. What the front end said nothing of is reported.
 func Join(r speech.Reading, ipa []string) Spelling {
@@ -29,7 +32,7 @@ func Join(r speech.Reading, ipa []string) Spelling {
 	for _, span := range r.Spans {
 		switch {
 		case span.Sounds != "":
-			put(FromEspeak(span.Sounds, r.Language))
+			put(FromEspeak(tied.Replace(span.Sounds), r.Language))
 		case span.Words != "":
 			sounds := ""
 			if len(ipa) > 0 {

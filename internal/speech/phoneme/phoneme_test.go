@@ -114,7 +114,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%q: %+v, want %q, %q, %d", c.text, got, c.want, c.omitted, c.dropped)
 		}
 	}
-	l, err := speech.NewLexicon(map[string]string{"Kokoro": "/kəkˈoːɹo^ʊ/"})
+	l, err := speech.NewLexicon(map[string]string{"Kokoro": "/kəkˈoːɹoʊ/"})
 	if err != nil {
 		t.Fatal(err)
 	}
