@@ -43,15 +43,15 @@ const expireUntagged = `{"rules":[{"rulePriority":1,"description":"left behind b
 // key encrypts weights, logs and notifications. Its policy is the account's own administrators', by IAM, and that of the
 // services which write with it.
 func (s scope) key() resource {
-	use := func(service string, condition object, actions ...string) object {
-		return object{"Effect": "Allow", "Principal": object{"Service": service}, "Action": actions, "Resource": "*", "Condition": condition}
+	publishes := func(service string) object {
+		return object{"Effect": "Allow", "Principal": object{"Service": service}, "Action": list{"kms:Decrypt", "kms:GenerateDataKey"}, "Resource": "*"}
 	}
 	return s.add("Key", "AWS::KMS::Key", object{
 		"Description": "Loadline: weights, build logs and alarm notifications of speech endpoints", "EnableKeyRotation": true,
 		"KeyPolicy": document(
 			object{"Sid": "Administration", "Effect": "Allow", "Principal": object{"AWS": sub("arn:${AWS::Partition}:iam::${AWS::AccountId}:root")}, "Action": "kms:*", "Resource": "*"},
-			use("cloudwatch.amazonaws.com", inAccount(), "kms:Decrypt", "kms:GenerateDataKey"), // or alarms notify nobody
-			use("events.amazonaws.com", inAccount(), "kms:Decrypt", "kms:GenerateDataKey"),
+			where(publishes("cloudwatch.amazonaws.com"), inAccount()), // without this, alarms notify nobody
+			publishes("events.amazonaws.com"),                         // which does not say for whom it acts
 			object{"Effect": "Allow", "Principal": object{"Service": sub("logs.${AWS::Region}.${AWS::URLSuffix}")}, "Resource": "*",
 				"Action":    list{"kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey", "kms:DescribeKey"},
 				"Condition": object{"ArnLike": object{"kms:EncryptionContext:aws:logs:arn": sub("arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:*")}}},
@@ -98,11 +98,10 @@ func otherRepositories(all []registry.Model) list {
 func (s scope) topic(key resource, set Settings) resource {
 	topic := s.add("Alarms", "AWS::SNS::Topic", object{"DisplayName": "speech endpoints", "KmsMasterKeyId": key.ref()})
 	publish := func(service string) object {
-		return object{"Effect": "Allow", "Principal": object{"Service": service}, "Action": "sns:Publish", "Resource": topic.ref(), "Condition": inAccount()}
+		return object{"Effect": "Allow", "Principal": object{"Service": service}, "Action": "sns:Publish", "Resource": topic.ref()}
 	}
-	events := publish("events.amazonaws.com")
 	s.add("AlarmsPolicy", "AWS::SNS::TopicPolicy", object{"Topics": list{topic.ref()},
-		"PolicyDocument": document(publish("cloudwatch.amazonaws.com"), events, tlsOnly("sns:Publish", topic.ref()))})
+		"PolicyDocument": document(where(publish("cloudwatch.amazonaws.com"), inAccount()), publish("events.amazonaws.com"), tlsOnly("sns:Publish", topic.ref()))})
 	if set.AlarmEmail != "" {
 		s.add("AlarmsEmail", "AWS::SNS::Subscription", object{"TopicArn": topic.ref(), "Protocol": "email", "Endpoint": set.AlarmEmail})
 	}

@@ -40,7 +40,6 @@ func modelCache(s scope, all []registry.Model) {
 		"Code":        object{"ZipFile": syncStart},
 		"Role":        s.role("StartRole", "lambda.amazonaws.com", "Starts the weights sync.", write, allow([]string{"codebuild:StartBuild"}, project.att("Arn"))).att("Arn"),
 		"Environment": object{"Variables": object{"PROJECT": project.ref()}}, "LoggingConfig": object{"LogGroup": starting.ref()},
-		"ReservedConcurrentExecutions": 2,
 	})
 	for _, m := range all {
 		if !Pinned(m) {

@@ -21,9 +21,14 @@ func inAccount() object {
 	return object{"StringEquals": object{"aws:SourceAccount": object{"Ref": "AWS::AccountId"}}}
 }
 
-// trust lets a service of AWS take a role, for this account alone.
+// trust lets a service of AWS take a role: for this account alone, where the service says for whom it acts. Lambda does not;
+// there, only who may pass the role gives it.
 func trust(service string) object {
-	return document(object{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": object{"Service": service}, "Condition": inAccount()})
+	statement := object{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": object{"Service": service}}
+	if service != "lambda.amazonaws.com" {
+		statement["Condition"] = inAccount()
+	}
+	return document(statement)
 }
 
 // role is a role of one service, with its policy inside. It has no name of its own: a second region would not find it free.
