@@ -79,3 +79,10 @@ func (t *target) openBidi(cfg aws.Config, net transport.Net) (load.Transport, er
 	o.Net, o.Endpoint, o.Variant = net, t.Endpoint, t.Variant
 	return transport.NewBidi(cfg, o)
 }
+
+// probesEach makes a probe that is to reach new instances open a session for each text: one that is kept stays where it
+// is. It says whether the target has sessions at all.
+func (t *target) probesEach() bool {
+	t.bidi.Each = true
+	return t.Transport == bidi
+}

@@ -176,6 +176,7 @@ func (a *app) ttotalJob(cmd *cobra.Command, f *ttotalFlags) (*ttotalJob, error) 
 	if j.to, err = a.target(f.target, set); err != nil {
 		bad = append(bad, err)
 	}
+	add(j.to.probesEach() && set("sessions") && f.target.sessions == sessionsKept, "--sessions kept: a session stays on the instance that it was opened on, and a new one would never be asked: each text of the probe has its own")
 	add(j.to.Transport != q.Target.Transport, "--transport %s: the ladder was measured by %s, and times of two transports do not compare: give --transport %s", j.to.Transport, q.Target.Transport, q.Target.Transport)
 	add(f.trigger != forceDesired && f.trigger != byPolicy, "--trigger %q: %s or %s", f.trigger, forceDesired, byPolicy)
 	add(f.clone && f.trigger == byPolicy, "--clone and --trigger policy exclude each other: a clone has no policy")
