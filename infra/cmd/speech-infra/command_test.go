@@ -45,6 +45,8 @@ func TestMain(m *testing.M) {
 		os.Exit(fakeCDK(os.Args[1:]))
 	case "docker":
 		os.Exit(fakeDocker(os.Args[1:]))
+	case "speech-infra":
+		main()
 	}
 	code := 1
 	var err error
@@ -201,12 +203,7 @@ func (d *desk) called() string {
 var local = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(programs, "sagemaker-local")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/sagemaker-local")
-	build.Dir, build.Env = root, append(os.Environ(), "GOFLAGS=-buildvcs=false")
-	if repo := os.Getenv("LOADLINE_ROOT"); repo != "" { // another checkout
-		build.Dir = repo
-	} else if dir, err := filepath.Abs(filepath.Join(home, root)); err == nil {
-		build.Dir = dir
-	}
+	build.Dir = filepath.Join(home, root)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build sagemaker-local: %w\n%s", err, out)
 	}
@@ -307,6 +304,26 @@ func TestSynth(t *testing.T) {
 	d.run(exit.OK, []string{"never scale"}, "synth", "kokoro-82m", "--parameters", "--out", "plain")
 	if left, err := filepath.Glob(".speech-infra-*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// TestOffline: templates are made without a network.
+func TestOffline(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err == nil {
+		err = exec.Command(unshare, "--map-root-user", "--net", "true").Run()
+	}
+	if err != nil {
+		t.Skipf("a process without a network cannot be started here: %v", err)
+	}
+	d := newDesk(t, "node", "speech-infra")
+	d.registry(nil)
+	cmd := exec.Command(unshare, "--map-root-user", "--net", filepath.Join(d.bin, "speech-infra"), "synth", "kokoro-82m", "--out", "out")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat("out/Speech-kokoro-82m.template.json"); err != nil {
+		t.Error(err)
 	}
 }
 
