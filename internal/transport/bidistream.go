@@ -43,7 +43,8 @@ const signedEvents = "STREAMING-AWS4-HMAC-SHA256-EVENTS"
 // sign is a new session, whose request is signed and not sent.
 func (b *Bidi) sign(ctx context.Context) (*stream, error) {
 	s := &stream{from: b, out: newOutgoing(), opened: time.Now(), since: time.Now()}
-	req := &http.Request{Method: http.MethodPost, URL: b.url, Host: b.url.Host, Proto: "HTTP/2.0", ProtoMajor: 2, Body: s.out, ContentLength: -1, Header: http.Header{
+	u := *b.url // the signer writes to it
+	req := &http.Request{Method: http.MethodPost, URL: &u, Host: b.url.Host, Proto: "HTTP/2.0", ProtoMajor: 2, Body: s.out, ContentLength: -1, Header: http.Header{
 		"Content-Type": {"application/vnd.amazon.eventstream"}, "X-Amz-Content-Sha256": {signedEvents}, "User-Agent": {"loadline"},
 	}}
 	for name, v := range map[string]string{"Target-Variant": b.o.Variant, "Model-Invocation-Path": b.o.Path, "Model-Query-String": b.o.Query} {
