@@ -330,11 +330,11 @@ func (f *simulateFlags) planned(rec *artifact.Simulation) (runs []simRun, first 
 		}
 		for _, name := range rules {
 			rule, policies, alarms := policiesOf(p, name)
-			if f.rule == "both" && name == capacity.RuleSlots && (!rule.Defined || policies == nil) {
+			if f.rule == "both" && name == capacity.RuleSlots && (!rule.Defined || len(policies) == 0) {
 				rec.Notes = append(rec.Notes, files[i]+": the published rule has no policies there: "+cmp.Or(rule.Reason, "its target is not known (threshold_units)"))
 				continue
 			}
-			if !rule.Defined || policies == nil {
+			if !rule.Defined || len(policies) == 0 {
 				return nil, nil, exit.Refuse(fmt.Errorf("simulate: %s: the %s rule has no policies there: %s", files[i], name, cmp.Or(rule.Reason, "its notes say why")))
 			}
 			r := simRun{}

@@ -60,9 +60,28 @@ func Plans(a, b *artifact.Plan) (*Report, error) {
 	figure("T of its signal", "s", BetterDown, &ra.Lag.T, &rb.Lag.T)
 	figure("cooldown out", "s", "", whole(ra.OutCooldown), whole(rb.OutCooldown))
 	figure("cooldown in", "s", "", whole(ra.InCooldown), whole(rb.InCooldown))
+	if x, y := surged(a), surged(b); x != nil && y != nil {
+		figure("late or not served in the simulated surge, at worst", "share", BetterDown, &x.Worst.BadShare, &y.Worst.BadShare)
+		figure("instance-hours of the simulated surge", "h", BetterDown, &x.Usual.InstanceHours, &y.Usual.InstanceHours)
+	}
 	figure("cost an hour at the peak", "money", BetterDown, ra.Cost.Peak, rb.Cost.Peak)
 	figure("cost an hour at min", "money", BetterDown, ra.Cost.Min, rb.Cost.Min)
 	return r, nil
+}
+
+// surged is what the selected rule's policies did in the plan's own surge; nil: not simulated.
+func surged(p *artifact.Plan) *artifact.SurgeOutcome {
+	if p.Surge == nil {
+		return nil
+	}
+	o := p.Surge.Flow
+	if p.Rule == capacity.RuleSlots {
+		o = p.Surge.Slots
+	}
+	if o == nil || o.Usual == nil || o.Worst == nil {
+		return nil
+	}
+	return o
 }
 
 func names(p *artifact.Plan) (out []string) {

@@ -199,6 +199,9 @@ func OpenLadders(a, b OpenLadder) (*Report, error) {
 			r.missing("%.4g a second was sent by the second alone", gb.Rate)
 		}
 	}
+	if len(used) == 0 {
+		r.missing("no rate was sent by both: tts-bench rates with the same --qmax file sends both at the same rates")
+	}
 	return r, nil
 }
 
