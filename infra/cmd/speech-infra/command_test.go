@@ -340,7 +340,7 @@ func TestMissing(t *testing.T) {
 	d = newDesk(t, "node", "cdk")
 	d.registry(nil)
 	d.run(exit.No, []string{"docker is not on the PATH", "--image-uri"}, "deploy", "kokoro-82m", "--build", ".", "--endpoint-url", "http://127.0.0.1:9")
-	d.run(exit.Misused, []string{"excludes --image-uri"}, "deploy", "kokoro-82m", "--build", ".", "--image-uri", "x@sha256:"+strings.Repeat("a", 64))
+	d.run(exit.Misused, []string{"--build excludes --image-uri"}, "deploy", "kokoro-82m", "--build", ".", "--image-uri", "x@sha256:"+strings.Repeat("a", 64))
 }
 
 func TestCDKFailure(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -54,25 +55,15 @@ open; the reason is printed where it is not. The CDK asks before it widens permi
 }
 
 func (a *app) deploy(ctx context.Context, f *deployFlags, args []string) error {
-	c, err := f.choose(args, false)
+	if f.build != "" && f.imageURI != "" {
+		return exit.Misuse(errors.New("--build excludes --image-uri"))
+	}
+	c, cfg, err := a.open(ctx, &f.flags, args)
 	if err != nil {
 		return err
 	}
-	if f.build != "" && (len(c.models) != 1 || f.imageURI != "") {
-		return exit.Misuse(fmt.Errorf("--build is of one model, and excludes --image-uri"))
-	}
-	for _, name := range []string{"node", "cdk"} {
-		if _, err := a.tool(name); err != nil {
-			return err
-		}
-	}
-	cfg, err := a.aws(ctx, &f.flags)
-	if err != nil {
-		return err
-	}
-	f.region = cfg.Region
-	if err := a.inAccount(ctx, cfg, f.account); err != nil {
-		return err
+	if f.build != "" && len(c.models) != 1 {
+		return exit.Misuse(errors.New("--build is of one model: name it"))
 	}
 	switch {
 	case f.build != "":
@@ -128,6 +119,26 @@ func (f *deployFlags) cdkArgs() []string {
 		return nil
 	}
 	return []string{"--require-approval", f.approval}
+}
+
+// open reads what is named, and the way to the account, once every program that is needed is there. The region is known from
+// then on.
+func (a *app) open(ctx context.Context, f *flags, args []string) (chosen, aws.Config, error) {
+	c, err := f.choose(args, false)
+	if err != nil {
+		return c, aws.Config{}, err
+	}
+	for _, name := range []string{"node", "cdk"} {
+		if _, err := a.tool(name); err != nil {
+			return c, aws.Config{}, err
+		}
+	}
+	cfg, err := a.aws(ctx, f)
+	if err != nil {
+		return c, cfg, err
+	}
+	f.region = cfg.Region
+	return c, cfg, a.inAccount(ctx, cfg, f.account)
 }
 
 // inAccount refuses another account than the one that was named.

@@ -34,21 +34,8 @@ key that they are encrypted with stay, and the commands that remove them are pri
 }
 
 func (a *app) destroy(ctx context.Context, f *flags, args []string, yes bool) error {
-	c, err := f.choose(args, false)
+	c, cfg, err := a.open(ctx, f, args)
 	if err != nil {
-		return err
-	}
-	for _, name := range []string{"node", "cdk"} {
-		if _, err := a.tool(name); err != nil {
-			return err
-		}
-	}
-	cfg, err := a.aws(ctx, f)
-	if err != nil {
-		return err
-	}
-	f.region = cfg.Region
-	if err := a.inAccount(ctx, cfg, f.account); err != nil {
 		return err
 	}
 	models := decided(c.models, f.region, nil)

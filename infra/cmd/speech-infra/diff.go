@@ -30,21 +30,8 @@ func (a *app) diffCommand() *cobra.Command {
 }
 
 func (a *app) diff(ctx context.Context, f *flags, args []string) error {
-	c, err := f.choose(args, false)
+	c, cfg, err := a.open(ctx, f, args)
 	if err != nil {
-		return err
-	}
-	for _, name := range []string{"node", "cdk"} {
-		if _, err := a.tool(name); err != nil {
-			return err
-		}
-	}
-	cfg, err := a.aws(ctx, f)
-	if err != nil {
-		return err
-	}
-	f.region = cfg.Region
-	if err := a.inAccount(ctx, cfg, f.account); err != nil {
 		return err
 	}
 	models := decided(c.models, f.region, f.accept)
