@@ -270,19 +270,18 @@ func TestBidiSessions(t *testing.T) {
 
 // A deadline ends the text that it is of, wherever that is, and the session with it.
 func TestBidiDeadline(t *testing.T) {
-	silent := make(chan struct{})
-	b, _ := heldBy(t, BidiOptions{}, func(ctx context.Context, c *websocket.Conn) {
-		defer close(silent)
-		_, _, _ = c.Read(ctx)
-		_, _, _ = c.Read(ctx) // until the caller leaves
+	ctx := &deadline{Context: t.Context(), done: make(chan struct{})}
+	left := make(chan struct{})
+	b, _ := heldBy(t, BidiOptions{}, func(hold context.Context, c *websocket.Conn) {
+		defer close(left)
+		_, _, _ = c.Read(hold)
+		ctx.expire()
+		_, _, _ = c.Read(hold) // until the caller leaves
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	got := asking(ctx, b, "Hello.")
-	wants(t, got, sample.Timeout, "the deadline passed before")
+	wants(t, asking(ctx, b, "Hello."), sample.Timeout, "the deadline passed before")
 	select {
-	case <-silent:
-	case <-time.After(10 * time.Second):
+	case <-left:
+	case <-time.After(20 * time.Second):
 		t.Error("the container is not told")
 	}
 }

@@ -113,13 +113,19 @@ await assert.rejects(speak(["x"], { EndpointName: "nobody" }), (e) => e instance
 await assert.rejects(client("another").send(new Invoke({ EndpointName, Body: (async function* () {})() })), { name: "InvalidSignatureException" });
 
 // A frame that the container takes for nonsense closes its session with 1007: an exception, by that code.
+let over;
+const told = new Promise((r) => (over = r));
 await assert.rejects(async () => {
   async function* body() {
     yield { PayloadPart: { Bytes: new Uint8Array([0xff]), DataType: "UTF8" } };
-    await new Promise((r) => setTimeout(r, 2000));
+    await told;
   }
-  const out = await c.send(new Invoke({ EndpointName, Body: body() }));
-  for await (const event of out.Body) if (event.ModelStreamError) throw event.ModelStreamError;
+  try {
+    const out = await c.send(new Invoke({ EndpointName, Body: body() }));
+    for await (const event of out.Body) if (event.ModelStreamError) throw event.ModelStreamError;
+  } finally {
+    over();
+  }
 }, (e) => e instanceof errors.ModelStreamError && e.ErrorCode === "1007");
 
 // Twenty at once, on one connection.
