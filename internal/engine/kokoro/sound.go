@@ -72,11 +72,18 @@ func levels(sound []float32) (of []float32, loudest float32) {
 	of = make([]float32, 0, len(sound)/window+1)
 	for len(sound) > 0 {
 		n := min(window, len(sound))
-		sum := float32(0)
-		for _, x := range sound[:n] {
-			sum += x * x
+		var a, b, c, d float32 // four sums, since each addition waits for the one before
+		w := sound[:n]
+		for ; len(w) >= 4; w = w[4:] {
+			a += w[0] * w[0]
+			b += w[1] * w[1]
+			c += w[2] * w[2]
+			d += w[3] * w[3]
 		}
-		sum /= window
+		for _, x := range w {
+			a += x * x
+		}
+		sum := (a + b + c + d) / window
 		of = append(of, sum)
 		if !(sum <= loudest) && loudest == loudest { // once not a number it stays so
 			loudest = sum
@@ -110,7 +117,7 @@ func edges(sound []float32, keep span) (span, error) {
 }
 
 // joined is the sound of a piece ready to be put between others: trimmed and faded at its edges, so that nothing clicks, with
-// a pause after it, as 16-bit little-endian samples.
+// a pause after it, as 16-bit little-endian samples. It works on the sound itself.
 func joined(sound []float32, keep span, pause time.Duration) ([]byte, error) {
 	s, err := edges(sound, keep)
 	if err != nil {
@@ -120,21 +127,21 @@ func joined(sound []float32, keep span, pause time.Duration) ([]byte, error) {
 	n := len(sound)
 	rest := samples(pause) - 2*margin // the margins of both sides are part of the pause
 	pcm := make([]byte, 2*(n+max(0, rest)))
-	for i, x := range sound {
-		if edge := min(i, n-1-i); edge < fade {
-			x *= float32(edge) / fade
-		}
-		switch x *= math.MaxInt16; {
-		case x > math.MaxInt16:
+	for i := range min(fade, n/2) {
+		sound[i] *= float32(i) / fade
+		sound[n-1-i] *= float32(i) / fade
+	}
+	out := pcm[:2*n]
+	for _, x := range sound {
+		x *= math.MaxInt16
+		if x > math.MaxInt16 {
 			x = math.MaxInt16
-		case x < -math.MaxInt16:
+		} else if x < -math.MaxInt16 {
 			x = -math.MaxInt16
-		case x < 0:
-			x -= 0.5
-		default:
-			x += 0.5
 		}
-		binary.LittleEndian.PutUint16(pcm[2*i:], uint16(int16(x)))
+		v := uint32(x + math.MaxInt16 + 0.5) // above 0, so that it is rounded to the nearest
+		binary.LittleEndian.PutUint16(out, uint16(v-math.MaxInt16))
+		out = out[2:]
 	}
 	return pcm, nil
 }
