@@ -40,6 +40,7 @@ type Config struct {
 // Pool is the children. It is safe for concurrent use.
 type Pool struct {
 	cfg    Config
+	memory memory
 	places chan struct{}
 	speaks map[string]bool // set by Load
 
@@ -127,17 +128,26 @@ func (p *Pool) Spell(ctx context.Context, r speech.Reading) (phoneme.Spelling, e
 	if err := p.Check(r.Language); err != nil {
 		return phoneme.Spelling{}, err
 	}
-	var texts []string
+	var all, unknown []string
+	var at []int // of those unknown, in all
 	for _, s := range r.Spans {
 		if s.Words != "" {
-			texts = append(texts, s.Words)
+			ipa, ok := p.memory.get(r.Language, s.Words)
+			if !ok {
+				unknown, at = append(unknown, s.Words), append(at, len(all))
+			}
+			all = append(all, ipa)
 		}
 	}
-	ipa, err := p.say(ctx, r.Language, texts)
+	said, err := p.say(ctx, r.Language, unknown)
 	if err != nil {
 		return phoneme.Spelling{}, err
 	}
-	return phoneme.Join(r, ipa), nil
+	for i, ipa := range said {
+		all[at[i]] = ipa
+		p.memory.keep(r.Language, unknown[i], ipa)
+	}
+	return phoneme.Join(r, all), nil
 }
 
 // say has texts spelled by a child, and by another if that one fails.

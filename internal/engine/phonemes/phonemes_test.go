@@ -112,6 +112,7 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("%s: %d of 450 words", name, len(strings.Fields(s.Phonemes)))
 			}
 		}
+		p.memory = memory{}
 		if got := spell(t, p, "alpha bravo charlie", "en-us").Phonemes; got != want {
 			t.Errorf("after %s, the first text is %q, not %q", name, got, want)
 		}
@@ -136,6 +137,9 @@ func TestParallelIsSerial(t *testing.T) {
 	for n := range 8 {
 		wg.Go(func() {
 			for i := range 50 {
+				if i%5 == 0 {
+					p.memory.forget()
+				}
 				o := all[(n*7+i*5)%len(all)]
 				s, err := p.Spell(t.Context(), speech.Read(o.text, o.language, nil))
 				if err != nil || s.Phonemes != want[o] {
@@ -161,13 +165,46 @@ func TestDeadChild(t *testing.T) {
 		if err := p.idle[0].cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
+		p.memory = memory{}
 		if got := spell(t, p, "Hello, world.", "en-us").Phonemes; got != want {
 			t.Errorf("after a death %q, before %q", got, want)
 		}
 	}
 	p.Close()
-	if _, err := p.Spell(t.Context(), speech.Read("Hello", "en-us", nil)); !errors.Is(err, errClosed) {
+	if _, err := p.Spell(t.Context(), speech.Read("Hello there", "en-us", nil)); !errors.Is(err, errClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.recent, m.older = nil, nil
+}
+
+// What is in use is remembered, and no more than so much.
+func TestMemory(t *testing.T) {
+	var m memory
+	m.keep("en-us", "often", "ˈɔfən")
+	m.keep("en-us", strings.Repeat("a", memorable+1), "x")
+	for i := range 5 * remembered {
+		m.keep("en-us", fmt.Sprint("text ", i), "x")
+		if i%500 == 0 {
+			if ipa, ok := m.get("en-us", "often"); !ok || ipa != "ˈɔfən" {
+				t.Fatalf("after %d others %q, %v", i, ipa, ok)
+			}
+		}
+	}
+	if n := len(m.recent) + len(m.older); n > 2*remembered {
+		t.Errorf("%d texts are kept", n)
+	}
+	for _, text := range []string{"text 0", strings.Repeat("a", memorable+1)} {
+		if _, ok := m.get("en-us", text); ok {
+			t.Errorf("%.20s is kept", text)
+		}
+	}
+	if _, ok := m.get("en-gb", "often"); ok {
+		t.Error("another language remembers too")
 	}
 }
 
@@ -237,6 +274,7 @@ func BenchmarkSpell(b *testing.B) {
 	p := load(b, 1)
 	r := speech.Read("Please hold while I transfer your call to an agent who can help you today.", "en-us", nil)
 	for b.Loop() {
+		p.memory.forget()
 		if _, err := p.Spell(b.Context(), r); err != nil {
 			b.Fatal(err)
 		}
