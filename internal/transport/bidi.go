@@ -131,9 +131,6 @@ func (b *Bidi) Policy() string {
 	return how + "; another connection when those that stand have no stream free; " + b.pool.policy
 }
 
-// PeerStreams is the most streams that the server allows a connection, 0 where that is not known.
-func (b *Bidi) PeerStreams() int { return b.muxed.streams() }
-
 // Close ends the sessions and waits until all have ended.
 func (b *Bidi) Close() error {
 	b.mu.Lock()

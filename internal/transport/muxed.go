@@ -69,18 +69,6 @@ func (m *muxed) reserve(ctx context.Context) (conn *http.ClientConn, reused bool
 	}
 }
 
-// streams is the most streams that the peer allows a connection, 0 when none is open.
-func (m *muxed) streams() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, c := range m.conns {
-		if c.Err() == nil {
-			return c.Available() + c.InFlight()
-		}
-	}
-	return 0
-}
-
 func (m *muxed) close() {
 	m.mu.Lock()
 	conns := m.conns
