@@ -51,7 +51,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{CodeSaturated, CodeStale, CodeInvalid, CodeTooLarge, CodeShutdown, CodeNotReady, CodeStuck, CodeLimit, CodeSynthesis, CodeNotFound, CodeBadMethod,
-		msgText, msgFlush, msgEnd, msgInterrupt, msgClose, msgStart, msgSentence, msgProgress, msgComplete, msgInterrupted, msgError, trailerResume, trailerSamples, trailerSentences, trailerOmitted, Namespace}
+		msgText, msgFlush, msgEnd, msgInterrupt, msgClose, msgStart, msgSentence, msgProgress, msgComplete, msgInterrupted, msgError, trailerResume, trailerSamples, trailerSentences, trailerOmitted, trailerRemoved, Namespace}
 	for _, m := range append(append([]metric(nil), perRequest...), perDocument...) {
 		names = append(names, m.Name)
 	}

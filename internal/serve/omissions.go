@@ -17,10 +17,13 @@ const (
 
 func (o *omissions) add(more []string) {
 	o.count += len(more)
-	for _, s := range more {
-		if len(o.list) == maxOmissions {
-			return
-		}
+	o.list = append(o.list, short(more[:min(len(more), maxOmissions-len(o.list))])...)
+}
+
+// short is words as they are listed, none too long.
+func short(words []string) []string {
+	var out []string
+	for _, s := range words {
 		if len(s) > maxOmission {
 			n := maxOmission
 			for !utf8.RuneStart(s[n]) {
@@ -28,6 +31,7 @@ func (o *omissions) add(more []string) {
 			}
 			s = s[:n] + "…"
 		}
-		o.list = append(o.list, s)
+		out = append(out, s)
 	}
+	return out
 }

@@ -37,8 +37,8 @@ func (o *omitting) Prepare(ctx context.Context, r Request) (Utterance, error) {
 // What an engine does not say is counted in a header, and listed in the last message.
 func TestOmitted(t *testing.T) {
 	s := start(t, Config{Engine: &omitting{fake{sentences: true}}})
-	w := call(s, "POST", "/invocations", `{"text": "Say ABC to me. And DEF so.", "stream": false, "language": "EN_gb"}`)
-	if got := w.Header().Get("X-Omitted"); w.Code != 200 || got != "4" {
+	w := call(s, "POST", "/invocations", `{"text": "Say ABC <b>to</b> me. And DEF so.", "stream": false, "language": "EN_gb"}`)
+	if got := w.Header().Get("X-Omitted"); w.Code != 200 || got != "4" || w.Header().Get("X-Removed") != "2" {
 		t.Errorf("%d, X-Omitted %q", w.Code, got)
 	}
 	hs := open(t, s)
@@ -54,18 +54,18 @@ func TestOmitted(t *testing.T) {
 	defer res.Body.Close()
 	for b := make([]byte, 4096); err == nil; _, err = res.Body.Read(b) {
 	}
-	if got := res.Trailer.Get("X-Omitted"); got != "1" {
+	if got := res.Trailer.Get("X-Omitted"); got != "1" || res.Trailer.Get("X-Removed") != "0" {
 		t.Errorf("the trailer X-Omitted is %q", got)
 	}
 	p := dial(t, hs.URL+sessionPath+"?language=fr", nil)
-	p.send(`{"text": "Say ABC to me."}`)
+	p.send(`{"text": "Say ABC <break/> to me."}`)
 	for {
 		kind, b, err := p.c.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if kind == websocket.MessageText && strings.Contains(string(b), msgComplete) {
-			if !strings.Contains(string(b), `"omitted":["ABC","fr-fr"]`) {
+			if !strings.Contains(string(b), `"omitted":["ABC","fr-fr"],"removed":["\u003cbreak/\u003e"]`) {
 				t.Errorf("the last message is %s", b)
 			}
 			return

@@ -34,6 +34,7 @@ const (
 	trailerSentences = "X-Sentences" // spoken whole
 	trailerSamples   = "X-Samples"
 	trailerOmitted   = "X-Omitted"   // words and symbols of the text that were not said
+	trailerRemoved   = "X-Removed"   // tags and directives of the text, which do nothing here; 20 at most
 	trailerResume    = "X-Resume-At" // only where the server stopped: send the text again with this resume_at
 )
 
@@ -81,7 +82,7 @@ func (r *reply) head(size int64) error {
 	if size >= 0 {
 		h.Set("Content-Length", strconv.FormatInt(size+int64(len(first)), 10))
 	} else if r.trailers {
-		h.Set("Trailer", trailerSentences+", "+trailerSamples+", "+trailerOmitted+", "+trailerResume)
+		h.Set("Trailer", trailerSentences+", "+trailerSamples+", "+trailerOmitted+", "+trailerRemoved+", "+trailerResume)
 	}
 	r.started = true
 	r.w.WriteHeader(http.StatusOK)

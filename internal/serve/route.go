@@ -94,6 +94,7 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request, parse parse
 	out := http.NewResponseController(w)
 	sp := s.speak(r.Context(), out, t, a, list(sentences))
 	defer sp.end()
+	sp.removed = speech.Tags(a.Text, maxOmissions)
 	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, format: a.format, codec: s.cfg.Codecs[a.format], rate: a.rate, tune: s.tuner(a.rate),
 		trailers: wantsTrailers(r)}
 	if s.cfg.Instance != "" {
@@ -216,6 +217,7 @@ func (r *reply) trail(sp *speaking) {
 		r.w.Header().Set(trailerSentences, strconv.Itoa(sp.sentences))
 		r.w.Header().Set(trailerSamples, strconv.FormatInt(r.bytes/2, 10))
 		r.w.Header().Set(trailerOmitted, strconv.Itoa(sp.omitted.count))
+		r.w.Header().Set(trailerRemoved, strconv.Itoa(len(sp.removed)))
 	}
 }
 
@@ -272,6 +274,7 @@ func (s *Server) whole(wr *reply, a ask, sp *speaking) error {
 	h.Set("X-Inference-Time-Ms", strconv.FormatFloat(sp.took().Seconds()*1e3, 'f', 1, 64))
 	h.Set("X-RTF", strconv.FormatFloat(sp.took().Seconds()/audio, 'f', 4, 64))
 	h.Set(trailerOmitted, strconv.Itoa(sp.omitted.count))
+	h.Set(trailerRemoved, strconv.Itoa(len(sp.removed)))
 	h.Set("X-Characters-Processed", strconv.Itoa(len([]rune(a.Text))))
 	if err := wr.head(kept.size); err != nil {
 		return err

@@ -62,6 +62,7 @@ type outgoing struct {
 	Reason     string   `json:"reason,omitempty"`
 	ResumeAt   *int     `json:"resume_at,omitempty"`
 	Omitted    []string `json:"omitted,omitempty"` // of the text, not said: the first of them
+	Removed    []string `json:"removed,omitempty"` // tags of the text, which do nothing: the first of them
 }
 
 // Reasons of an interruption.
@@ -476,6 +477,7 @@ func (n *session) told(t *text, sp *speaking, samples int64, err error) bool {
 		o := n.count(msgComplete, t, sp, samples)
 		duration, elapsed := float64(samples)/float64(t.rate), time.Since(sp.arrived).Seconds()
 		o.Duration, o.Elapsed, o.Omitted = &duration, &elapsed, sp.omitted.list
+		o.Removed = short(t.tags())
 		return n.send(ctx, o) == nil
 	case errors.Is(context.Cause(t.ctx), errInterrupted) || stopped && sp != nil && sp.bytes > 0:
 		o := n.count(msgInterrupted, t, sp, samples)

@@ -62,7 +62,8 @@ type speaking struct {
 	sentences   int
 	underruns   int
 	omitted     omissions
-	whole       bool // the last piece reached the handler
+	removed     []string // tags of the text, where it is all there
+	whole       bool     // the last piece reached the handler
 	ended       bool
 }
 

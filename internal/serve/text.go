@@ -21,6 +21,7 @@ type text struct {
 
 	mu    sync.Mutex
 	split speech.Splitter
+	taken []string // tags of a text that is not split
 	ready []string
 	size  int // bytes of ready
 	skip  int // sentences to leave out
@@ -33,6 +34,7 @@ func (t *text) write(more string, whole bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if whole {
+		t.taken = speech.Tags(more, maxOmissions)
 		t.add([]string{strings.ReplaceAll(speech.Clean(more), "\n", " ")})
 	} else {
 		t.add(t.split.Write(more))
@@ -41,6 +43,13 @@ func (t *text) write(more string, whole bool) error {
 		return tooLarge("%d bytes of the text wait to be spoken, more than the %d that this server keeps", n, maxTextBuf)
 	}
 	return nil
+}
+
+// tags is the first tags that were taken from the text.
+func (t *text) tags() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append(t.taken, t.split.Tags()...)
 }
 
 // finish speaks what is there; all says that nothing more comes.

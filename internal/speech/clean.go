@@ -122,6 +122,23 @@ func markup(text string) int {
 	return 0
 }
 
+// Tags is the tags and directives that Clean takes from a text, as they are written, at most so many.
+func Tags(text string, most int) []string {
+	var out []string
+	for i := 0; i < len(text) && len(out) < most; {
+		n := strings.IndexAny(text[i:], "<[")
+		if n < 0 {
+			break
+		}
+		i += n
+		if n = markup(text[i:]); n > 0 {
+			out = append(out, text[i:i+n])
+		}
+		i += max(1, n)
+	}
+	return out
+}
+
 // partial says whether text, which is all there is so far, may begin with a tag or directive whose end is to come.
 func partial(text string) bool {
 	if len(text) >= longest || strings.ContainsAny(text[1:], "<[>]\n") {

@@ -38,6 +38,24 @@ func TestClean(t *testing.T) {
 	}
 }
 
+func TestTags(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "a < b > c [x]": nil, "<b>x</b> [pause:1s] <break time=\"1s\"/>": {"<b>", "</b>", "[pause:1s]"},
+		strings.Repeat("<", 1<<20): nil, "<a<b>": {"<b>"},
+	} {
+		if got := Tags(text, 3); !slices.Equal(got, want) {
+			t.Errorf("%.60q has %q, want %q", text, got, want)
+		}
+	}
+	var s Splitter
+	s.Write("Hi <bre")
+	s.Write("ak/> you. <b>Now</b>.")
+	s.Flush()
+	if got := s.Tags(); !slices.Equal(got, []string{"<break/>", "<b>", "</b>"}) {
+		t.Errorf("a splitter took %q", got)
+	}
+}
+
 func TestSentences(t *testing.T) {
 	for _, c := range []struct {
 		in   string

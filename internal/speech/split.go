@@ -14,7 +14,14 @@ const longSentence = 400
 type Splitter struct {
 	rest string // not given out yet
 	seen int    // bytes of rest that hold no end of a sentence
+	tags []string
 }
+
+// mostTags is how many a Splitter keeps.
+const mostTags = 20
+
+// Tags is the first tags and directives that were taken from the text, as they are written.
+func (s *Splitter) Tags() []string { return s.tags }
 
 // Sentences cuts a whole text. What cannot be spoken is left out.
 func Sentences(text string) []string {
@@ -50,6 +57,7 @@ func (s *Splitter) take(all bool) []string {
 			s.seen = seen
 			break
 		}
+		s.tags = append(s.tags, Tags(s.rest[:n], mostTags-len(s.tags))...)
 		sentence := Clean(s.rest[:n])
 		s.rest, s.seen = s.rest[n:], 0
 		for _, part := range strings.Split(sentence, "\n") {
