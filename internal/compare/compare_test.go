@@ -273,3 +273,14 @@ func TestSimulations(t *testing.T) {
 		}
 	}
 }
+
+// What a search took for passed or missed on its way may be chance: two ladders that certify the same do not differ.
+func TestBracketsOfOneTruth(t *testing.T) {
+	r, err := Ladders(record(51, 53, 55, 100, 1), record(51, 51, 52, 100, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Shifts[0]; s.Says != NoShift || *s.Low != -4 || *s.High != 1 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -80,9 +80,10 @@ func source(a, b string) string {
 	return a + " and " + b
 }
 
-// qmax compares the two brackets: the true value lies from the rung that passed up to below the one that did not.
+// qmax compares the two brackets: the true value lies from what was certified, or else passed, up to below the lowest rung
+// that missed.
 func (r *Report) qmax(a, b *artifact.QMax) {
-	s := Shift{What: "Q_max", Unit: "requests", Better: BetterUp, Says: CannotTell, Source: "brackets: from the rung that passed to the one that missed"}
+	s := Shift{What: "Q_max", Unit: "requests", Better: BetterUp, Says: CannotTell, Source: "brackets: from Q_max to the rung that missed"}
 	value := func(q *artifact.QMax) *float64 {
 		if q.QMax == nil {
 			return nil
@@ -97,10 +98,10 @@ func (r *Report) qmax(a, b *artifact.QMax) {
 		s.Shift = new(*s.B - *s.A)
 		low, high := math.Inf(-1), math.Inf(1)
 		if a.Bracket.Fail > 0 {
-			low = float64(b.Bracket.Pass - a.Bracket.Fail)
+			low = *s.B - math.Max(float64(a.Bracket.Fail), *s.A+1)
 		}
 		if b.Bracket.Fail > 0 {
-			high = float64(b.Bracket.Fail - a.Bracket.Pass)
+			high = math.Max(float64(b.Bracket.Fail), *s.B+1) - *s.A
 		}
 		s.Low, s.High = finite(low), finite(high)
 		// The ends are not reached: a bracket that begins where the other ends lies above it.
