@@ -291,8 +291,7 @@ func TestBidiEnds(t *testing.T) {
 
 // Every refusal has the operation's own name and status.
 func TestBidiRefusals(t *testing.T) {
-	cfg := Config{VerifySignatures: true, Deny: []string{"*:NoSuchThing"}}
-	w := talking(t, cfg, func(w http.ResponseWriter, r *http.Request) {
+	w := talking(t, Config{VerifySignatures: true}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(503)
 		io.WriteString(w, `{"error":"queue_saturated","retry_after_s":2}`)
@@ -339,6 +338,24 @@ func TestBidiRefusals(t *testing.T) {
 	} {
 		if got := bidiFault(err); got.Code != want {
 			t.Errorf("%v is %s, want %s", err, got.Code, want)
+		}
+	}
+}
+
+// What may fail or be forbidden at the first door may at the second.
+func TestBidiFaults(t *testing.T) {
+	for _, c := range []struct {
+		cfg    Config
+		status int
+		code   string
+	}{
+		{Config{Deny: []string{"sagemaker:InvokeEndpointWithBidi*"}}, 403, wire.AccessDenied},
+		{Config{CallFaults: CallFaults{FailThrottle: 1}}, 400, wire.Throttling},
+		{Config{CallFaults: CallFaults{Fail5XX: 1}}, 500, wire.InternalError},
+	} {
+		w := talking(t, c.cfg, socket(echo))
+		if s := w.call(t, w.client(t), bidiPath, nil); s.resp.StatusCode != c.status || s.resp.Header.Get("X-Amzn-Errortype") != c.code {
+			t.Errorf("got %d %s, want %d %s", s.resp.StatusCode, s.resp.Header.Get("X-Amzn-Errortype"), c.status, c.code)
 		}
 	}
 }

@@ -46,21 +46,22 @@ type BidiOptions struct {
 // first request has its opening in it (Conn says when the stream was there, Headers when it was answered), later ones
 // have not (Reused).
 type Bidi struct {
-	o        BidiOptions
-	cfg      aws.Config
-	pool     *pool
-	muxed    *muxed
-	url      *url.URL
-	dialect  dialect
-	kept     bool
-	most     int
-	ids      atomic.Int64
-	readers  sync.WaitGroup
-	mu       sync.Mutex
+	o       BidiOptions
+	cfg     aws.Config
+	pool    *pool
+	muxed   *muxed
+	url     *url.URL
+	dialect dialect
+	kept    bool // sessions are
+	most    int  // of them
+	ids     atomic.Int64
+	readers sync.WaitGroup
+
+	mu       sync.Mutex // guards all below
 	sessions map[*stream]struct{}
 	idle     []*stream // the one used last at the end
 	sweep    *time.Timer
-	rest     time.Duration
+	rest     time.Duration // sessionRest
 	closed   bool
 }
 

@@ -1,6 +1,6 @@
-// Package transport sends one request and reads its reply to the end, for a SageMaker endpoint (response stream or whole
-// response), for any server that streams its reply over HTTP, as it is or in server-sent events, and for servers that speak
-// over WebSockets. It stamps each moment of the request as it passes and says how it ended.
+// Package transport sends one request and reads its reply to the end, for a SageMaker endpoint (response stream, whole
+// response or bidirectional stream), for any server that streams its reply over HTTP, as it is or in server-sent events,
+// and for servers that speak over WebSockets. It stamps each moment of the request as it passes and says how it ended.
 //
 // What a body was is decided by package audio, what the moments mean by package sample's readers; when requests are sent
 // is up to package load, whose Transport these are:
