@@ -298,3 +298,20 @@ func (a *app) preflight(ctx context.Context, cfg aws.Config, t target, stateDir 
 		note(fmt.Sprintf("drift: %s could not be read: %s", u.What, u.Why))
 	}
 }
+
+// permitted names what a measurement needs and the caller may not do, before anything is changed. Tags and logs it can do
+// without; an account that does not let its permissions be simulated is said to be unchecked.
+func (a *app) permitted(ctx context.Context, cfg aws.Config, note func(string)) error {
+	needed := slices.DeleteFunc(actionsOf("measuring", false), func(action string) bool {
+		return strings.HasPrefix(action, "logs:") || strings.HasSuffix(action, "Tags") || strings.HasPrefix(action, "servicequotas:") || strings.HasPrefix(action, "iam:")
+	})
+	denied, err := awsfleet.Denied(ctx, cfg, needed)
+	if err != nil {
+		note(fmt.Sprintf("the caller's permissions could not be checked beforehand: %v", err))
+		return context.Cause(ctx)
+	}
+	if len(denied) > 0 {
+		return exit.Refuse(fmt.Errorf("the caller may not %s: nothing was changed; tts-bench iam --for measuring prints what is needed", strings.Join(denied, ", ")))
+	}
+	return nil
+}

@@ -359,6 +359,11 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) (failed error) {
 	if !j.skipDrift && !j.clone {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
+	if !j.noFreeze {
+		if err := a.permitted(ctx, cfg, live.Note); err != nil {
+			return err
+		}
+	}
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: j.probeDepth, NoFreeze: j.noFreeze}, func(ask []string) error {
 		live.Close()
 		return a.agree(ctx, j.to.Endpoint, ask, j.yes)

@@ -343,6 +343,11 @@ func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) (failed error) {
 	if !j.skipDrift && !j.clone {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
+	if !j.noFreeze {
+		if err := a.permitted(ctx, cfg, live.Note); err != nil {
+			return err
+		}
+	}
 	// A bounded queue is what a plan deploys: its refusals are late requests here, and say so.
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: true, NoFreeze: j.noFreeze}, func(ask []string) error {
 		live.Close()

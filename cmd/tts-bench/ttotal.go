@@ -302,6 +302,11 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 	if !j.skipDrift && !j.clone {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
+	if !j.clone {
+		if err := a.permitted(ctx, cfg, live.Note); err != nil {
+			return err
+		}
+	}
 	state, err := measure.Admit(ctx, v.Inspect, freeze.Options{ProbeDepth: true}, func(ask []string) error {
 		live.Close()
 		return a.agree(ctx, j.to.Endpoint, append(ask, j.price()), j.yes)
