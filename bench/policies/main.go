@@ -2,7 +2,7 @@
 // half of what instances complete, and one that always has the peak's instances, and compares what is paid and what is late.
 //
 //	go run ./bench/policies                      # the shipped traces
-//	go run ./bench/policies -trace FILE -peak 0  # one's own, at its own height
+//	go run ./bench/policies -trace FILE -peak 0  # one's own, at its own height; -surge-ratio R in place of its own growth
 //	go run ./bench/policies -write               # writes the shipped traces again
 //
 // The plan of each trace is made as tts-bench plan --trace makes it, from the published measurement: its surge ratio is the
@@ -46,9 +46,10 @@ const (
 )
 
 func main() {
-	file := flag.String("trace", "", "a trace in place of those shipped, in any format that tts-bench plan --trace takes")
+	file := flag.String("trace", "", "a trace in place of those shipped, in any format that `tts-bench plan --trace` takes")
 	peak := flag.Float64("peak", 1000, "requests a second at the trace's peak; 0: as recorded")
 	fluid := flag.Bool("fluid", false, "play the flow rule as a fluid too, not request by request")
+	ratio := flag.Float64("surge-ratio", 0, "that is planned for; 0: the trace's own growth")
 	write := flag.Bool("write", false, "write the shipped traces")
 	flag.Parse()
 	err := error(nil)
@@ -57,7 +58,7 @@ func main() {
 	case *write:
 		err = writeAll()
 	default:
-		ok, err = run(*file, *peak, *fluid)
+		ok, err = run(*file, *peak, *ratio, *fluid)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/policies:", err)
@@ -68,7 +69,7 @@ func main() {
 	}
 }
 
-func run(file string, peak float64, fluid bool) (bool, error) {
+func run(file string, peak, ratio float64, fluid bool) (bool, error) {
 	mode := "request by request"
 	if fluid {
 		mode = "as a fluid"
@@ -80,7 +81,7 @@ func run(file string, peak float64, fluid bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return judge(filepath.Base(file), data, peak, fluid, false)
+		return judge(filepath.Base(file), data, peak, ratio, fluid, false)
 	}
 	all := true
 	for _, name := range names {
@@ -88,7 +89,7 @@ func run(file string, peak float64, fluid bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		ok, err := judge(name, data, peak, fluid, name == "diurnal")
+		ok, err := judge(name, data, peak, ratio, fluid, name == "diurnal")
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", name, err)
 		}
@@ -98,7 +99,7 @@ func run(file string, peak float64, fluid bool) (bool, error) {
 }
 
 // judge plays one trace against every fleet.
-func judge(name string, data []byte, peak float64, fluid, daily bool) (bool, error) {
+func judge(name string, data []byte, peak, ratio float64, fluid, daily bool) (bool, error) {
 	began := time.Now()
 	t, err := trace.Read(data)
 	if err != nil {
@@ -112,7 +113,7 @@ func judge(name string, data []byte, peak float64, fluid, daily bool) (bool, err
 	for _, p := range load {
 		highest = math.Max(highest, p.Rate)
 	}
-	p, err := planOf(t, name, highest)
+	p, err := planOf(t, name, highest, ratio)
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +181,7 @@ func verdict(what string, ok bool) bool {
 }
 
 // planOf is the plan of the published measurement for a trace.
-func planOf(t *trace.Trace, name string, peak float64) (*artifact.Plan, error) {
+func planOf(t *trace.Trace, name string, peak, ratio float64) (*artifact.Plan, error) {
 	q, err := read(ladder, artifact.ReadQMax)
 	if err != nil {
 		return nil, err
@@ -189,8 +190,8 @@ func planOf(t *trace.Trace, name string, peak float64) (*artifact.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Make(plan.Input{QMax: q, QMaxFile: ladder, TTotal: s, TTotalFile: scaleOut, Trace: t, TraceFile: name,
-		Scenario: capacity.Scenario{Rule: capacity.RuleFlow, PeakRPS: peak, SurgeRatio: 1.25, MinFloor: 1, Ceiling: 60},
+	return plan.Make(plan.Input{QMax: q, QMaxFile: ladder, TTotal: s, TTotalFile: scaleOut, Trace: t, TraceFile: name, KeepSurge: ratio > 0,
+		Scenario: capacity.Scenario{Rule: capacity.RuleFlow, PeakRPS: peak, SurgeRatio: max(1, ratio), MinFloor: 1, Ceiling: 60},
 		Fluid:    sim.Fluid, Parallel: parallel, RunID: "bench", Tool: "bench/policies", Settings: map[string]any{}})
 }
 

@@ -89,11 +89,11 @@ func (e *Endpoint) Advance(now time.Time) []Event {
 		}
 		for _, v := range e.all() {
 			// A copy of the list: giving an instance up takes it out, and others of its change with it.
-			for _, was := range slices.Clone(v.Instances) {
-				if was.due.IsZero() || was.due.After(due) { // looking all of them up would take the square of a large fleet
+			for n, was := range slices.Clone(v.Instances) {
+				if was.due.IsZero() || was.due.After(due) {
 					continue
 				}
-				i := v.find(was.ID)
+				i := v.foundAt(n, was.ID)
 				if i == nil || i.due.IsZero() || i.due.After(due) {
 					continue
 				}
