@@ -19,7 +19,6 @@ import (
 	"loadline/internal/plan"
 	"loadline/internal/registry"
 	"loadline/internal/sample"
-	"loadline/internal/sim"
 	"loadline/internal/store"
 	"loadline/internal/trace"
 )
@@ -176,7 +175,7 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 		QMaxFile: f.qmax, TTotalFile: f.ttotal, AssumeT: f.assume.Seconds(),
 		Scenario: f.scenario, SLOMS: f.sloMS, AllowMismatch: f.allowMismatch,
 		RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(), Settings: map[string]any{},
-		Fluid: sim.Fluid, Parallel: atOnce, Candidate: f.candidate,
+		Fluid: interruptible(cmd.Context()), Parallel: atOnce, Candidate: f.candidate,
 	}
 	in.Scenario.Ceiling = f.ceiling.Seconds()
 	if in.Scenario.Accept == nil {

@@ -32,6 +32,11 @@ const simulateExample = `  # both rules of a plan in the surge that it was made 
   # a day of one's own traffic, request by request, under policies that are deployed
   tts-bench simulate --plan FILE --policies deployed.json --trace requests.csv --mode requests
 
+  # those, from an account
+  { aws application-autoscaling describe-scalable-targets --service-namespace sagemaker
+    aws application-autoscaling describe-scaling-policies --service-namespace sagemaker
+    aws cloudwatch describe-alarms; } | jq -s add > deployed.json
+
   # what has gone wrong elsewhere: tts-bench simulate --scenario list
   tts-bench simulate --scenario retry-storm`
 
@@ -349,7 +354,8 @@ func (f *simulateFlags) planned(rec *artifact.Simulation) (runs []simRun, first 
 	}
 	if f.policies != "" {
 		set, err := readRecord(f.policies, func(data []byte) (*plan.Set, error) {
-			s, err := plan.ReadPolicies(data)
+			resource, _ := first.Target.Scales()
+			s, err := plan.ReadPolicies(data, resource)
 			return &s, err
 		})
 		if err != nil {

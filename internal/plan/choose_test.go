@@ -3,7 +3,9 @@ package plan
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,9 +209,11 @@ func TestChooseByFluid(t *testing.T) {
 	}
 	two, err := artifact.Encode(chosen(t, sim.Fluid, func(in *Input) {
 		in.Parallel = func(n int, f func(int)) {
+			var wg sync.WaitGroup
 			for i := n - 1; i >= 0; i-- {
-				f(i)
+				wg.Go(func() { f(i) })
 			}
+			wg.Wait()
 		}
 	}))
 	if err != nil || string(one) != string(two) {
@@ -252,7 +256,7 @@ func TestCandidatesReadBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := ReadPolicies(data)
+		set, err := ReadPolicies(data, "")
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 			continue
@@ -280,15 +284,31 @@ func TestReadPoliciesRefuses(t *testing.T) {
 		"names no metric":       `{"ScalingPolicies":[{"PolicyName":"p","TargetTrackingScalingPolicyConfiguration":{"TargetValue":5}}]}`,
 		"which is not played":   `{"ScalingPolicies":[{"PolicyName":"p","PolicyType":"PredictiveScaling"}]}`,
 	} {
-		if _, err := ReadPolicies([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := ReadPolicies([]byte(text), ""); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
 	}
 	set, err := ReadPolicies([]byte(`{"ScalableTargets":[{"MinCapacity":1,"MaxCapacity":9}],
 		"ScalingPolicies":[{"PolicyName":"in","PolicyARN":"arn:in","PolicyType":"StepScaling","StepScalingPolicyConfiguration":{"AdjustmentType":"ChangeInCapacity","StepAdjustments":[{"MetricIntervalUpperBound":0,"ScalingAdjustment":-1}]}}],
-		"MetricAlarms":[{"AlarmName":"quiet","Namespace":"AWS/SageMaker","MetricName":"ConcurrentRequestsPerModel","Statistic":"Maximum","Period":60,"EvaluationPeriods":3,"Threshold":25,"ComparisonOperator":"LessThanOrEqualToThreshold","AlarmActions":["arn:in"]}]}`))
+		"MetricAlarms":[{"AlarmName":"quiet","Namespace":"AWS/SageMaker","MetricName":"ConcurrentRequestsPerModel","Statistic":"Maximum","Period":60,"EvaluationPeriods":3,"Threshold":25,"ComparisonOperator":"LessThanOrEqualToThreshold","AlarmActions":["arn:in"]}]}`), "")
 	if err != nil || len(set.Policies) != 1 || set.Policies[0].NoScaleIn || *set.Policies[0].Threshold != 25 || set.Policies[0].InCooldown != 300 || set.Max != 9 {
 		t.Errorf("%+v, %v", set, err)
+	}
+}
+
+// Of an account's many resources only the plan's is played.
+func TestReadPoliciesOfOne(t *testing.T) {
+	track := func(resource string, target float64) string {
+		return fmt.Sprintf(`{"PolicyName":"p","ResourceId":%q,"PolicyType":"TargetTrackingScaling","TargetTrackingScalingPolicyConfiguration":{"TargetValue":%g,"PredefinedMetricSpecification":{"PredefinedMetricType":"SageMakerVariantInvocationsPerInstance"}}}`, resource, target)
+	}
+	file := []byte(`{"ScalableTargets":[{"ResourceId":"endpoint/a/variant/v","MinCapacity":1,"MaxCapacity":2},{"ResourceId":"endpoint/b/variant/v","MinCapacity":3,"MaxCapacity":4}],
+		"ScalingPolicies":[` + track("endpoint/a/variant/v", 10) + "," + track("endpoint/b/variant/v", 20) + "]}")
+	set, err := ReadPolicies(file, "endpoint/a/variant/v")
+	if err != nil || len(set.Policies) != 1 || *set.Policies[0].Target != 10 || set.Max != 2 || set.Policies[0].OutCooldown != 300 {
+		t.Errorf("%+v, %v", set, err)
+	}
+	if _, err := ReadPolicies(file, "endpoint/c/variant/v"); err == nil || !strings.Contains(err.Error(), "is not among them") {
+		t.Errorf("of another: %v", err)
 	}
 }
 

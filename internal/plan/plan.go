@@ -149,13 +149,16 @@ func Make(in Input) (*artifact.Plan, error) {
 // no place for them.
 func attach(p *artifact.Plan, selected capacity.Rule, in Input) (notes []string, err error) {
 	if p.Target.URL != "" {
-		return []string{"measured by URL: Application Auto Scaling does not reach it, so there are no policies; the numbers hold"}, nil
+		return []string{"measured by URL: Application Auto Scaling does not reach it, so there are no policies; the numbers hold, and --emit keda or hpa prints them for Kubernetes"}, nil
 	}
 	endpoint, variant := names(p.Target, in.Model)
 	p.Target.Endpoint, p.Target.Variant = endpoint, variant
 	var chosen *capacity.Candidate
 	if in.Fluid != nil && p.Flow.Defined {
 		best, err := choose(p, in.Fluid, in.Parallel, in.Candidate)
+		if exit.Code(err) == exit.Unknown { // interrupted
+			return nil, err
+		}
 		if err != nil {
 			return nil, exit.Refuse(err)
 		}

@@ -24,8 +24,9 @@ type Set struct {
 //   - the requests that plan --emit json prints: `RegisterScalableTarget`, `PutScalingPolicy`, `PutMetricAlarm`;
 //   - what the AWS CLI prints, its objects in one: `ScalableTargets`, `ScalingPolicies`, `MetricAlarms`.
 //
-// Every alarm of a step policy must be there; those of target tracking are the autoscaler's own and are left out.
-func ReadPolicies(data []byte) (Set, error) {
+// Every alarm of a step policy must be there; those of target tracking are the autoscaler's own and are left out. Of
+// several resources only what is on the given one is taken.
+func ReadPolicies(data []byte, resource string) (Set, error) {
 	var f policiesFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		return Set{}, fmt.Errorf("policies: the file is not JSON: %w", err)
@@ -38,11 +39,20 @@ func ReadPolicies(data []byte) (Set, error) {
 	if f.Register != nil {
 		targets = append(targets, *f.Register)
 	}
+	only, err := f.only(resource)
+	if err != nil {
+		return Set{}, err
+	}
 	for _, t := range targets {
-		s.Min, s.Max = t.MinCapacity, t.MaxCapacity
+		if only == "" || t.ResourceID == only {
+			s.Min, s.Max = t.MinCapacity, t.MaxCapacity
+		}
 	}
 	arns := map[string]string{}
 	for _, p := range slices.Concat(f.Put, f.Scaling) {
+		if only != "" && p.ResourceID != only {
+			continue
+		}
 		pol, err := p.policy()
 		if err != nil {
 			return Set{}, err
@@ -61,6 +71,26 @@ func ReadPolicies(data []byte) (Set, error) {
 		}
 	}
 	return s, s.check()
+}
+
+// only is the resource that counts, where the file names several; empty: whatever there is.
+func (f *policiesFile) only(resource string) (string, error) {
+	var named []string
+	for _, t := range f.Targets {
+		named = append(named, t.ResourceID)
+	}
+	for _, p := range f.Scaling {
+		named = append(named, p.ResourceID)
+	}
+	slices.Sort(named)
+	named = slices.Compact(named)
+	switch {
+	case len(named) < 2:
+		return "", nil
+	case !slices.Contains(named, resource):
+		return "", fmt.Errorf("policies: the file is of several resources, and the plan's, %s, is not among them: %s", resource, strings.Join(named, ", "))
+	}
+	return resource, nil
 }
 
 // check lists what keeps a set from being played.
@@ -117,9 +147,13 @@ type policiesFile struct {
 	MetricAlarms []awsAlarm  `json:"MetricAlarms"`
 }
 
-type awsTarget struct{ MinCapacity, MaxCapacity int }
+type awsTarget struct {
+	ResourceID               string `json:"ResourceId"`
+	MinCapacity, MaxCapacity int
+}
 
 type awsPolicy struct {
+	ResourceID                        string `json:"ResourceId"`
 	PolicyName, PolicyARN, PolicyType string
 	Tracking                          *awsTracking `json:"TargetTrackingScalingPolicyConfiguration"`
 	Step                              *awsStep     `json:"StepScalingPolicyConfiguration"`
