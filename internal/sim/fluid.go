@@ -287,8 +287,12 @@ func (f *fluid) pass(c *cohort, lambda float64, live int, seconds float64) (refu
 		scale = n / float64(of)
 		each = lambda / scale
 	}
+	unit := 1.0 // what a cohort's held counts: one instance, or all together
+	if f.lor {
+		unit = scale
+	}
 	before := c.state
-	before.held /= f.unit(c, scale)
+	before.held /= unit
 	to, served, turned := curve.step(before, each, seconds)
 	if most := float64(f.w.c.Server.depth) * n / scale; to.over && most > 0 && to.held > most {
 		turned += to.held - most
@@ -308,7 +312,7 @@ func (f *fluid) pass(c *cohort, lambda float64, live int, seconds float64) (refu
 		f.hear(b, done*to.share)
 	}
 	c.state = to
-	c.held *= f.unit(c, scale)
+	c.held *= unit
 	return turned * scale
 }
 
@@ -321,14 +325,6 @@ func (f *fluid) hear(n *node, many float64) {
 		f.heard = append(f.heard, n)
 	}
 	f.many[n] += many
-}
-
-// unit is what a cohort's held counts: one instance, or all together.
-func (f *fluid) unit(_ *cohort, scale float64) float64 {
-	if f.lor {
-		return scale
-	}
-	return 1
 }
 
 // merge makes one cohort of neighbours that hold the same.

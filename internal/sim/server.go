@@ -60,7 +60,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// Planned is the server of a plan's measurements: its throughput is lowered to the bound that the plan counts with. A
+// ServerOf is the server of a plan's measurements: its throughput is lowered to the bound that the plan counts with. A
 // service is taken for variable where nothing is known of it.
 func ServerOf(m capacity.Measured, depth int) (*Server, error) {
 	cs2 := 1.0

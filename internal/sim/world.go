@@ -54,7 +54,6 @@ type world struct {
 	starting  []report
 	leaving   []report // when each is ended
 	incidents []Incident
-	slowed    float64
 
 	live, draining int
 	since          map[string]time.Duration // of every instance that is paid
@@ -73,7 +72,6 @@ type world struct {
 	point          time.Duration
 	points         []Point
 	nextPoint      time.Duration
-	err            error
 }
 
 // report is an instance and when something of it is due.
@@ -93,7 +91,7 @@ func newWorld(c Config) (*world, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	w := &world{c: c, start: c.start(), long: c.Load.Len(), slowed: 1, since: map[string]time.Duration{},
+	w := &world{c: c, start: c.start(), long: c.Load.Len(), since: map[string]time.Duration{},
 		rng: rand.New(rand.NewPCG(c.Seed, causeFleet))}
 	w.meters = meters{start: w.start, delay: c.Unknowns.Delay}
 	w.incidents = slices.Clone(c.Incidents)
@@ -192,7 +190,7 @@ func (w *world) run() error {
 		return fmt.Errorf("simulation: %w", err)
 	}
 	w.due()
-	for w.now < w.long && w.err == nil {
+	for w.now < w.long {
 		to := w.next()
 		w.play.play(w.now.Seconds(), to.Seconds())
 		seconds := (to - w.now).Seconds()
@@ -207,7 +205,7 @@ func (w *world) run() error {
 		w.now = to
 		w.due()
 	}
-	return w.err
+	return nil
 }
 
 // scale puts the scalable target and its policies in place.
@@ -397,7 +395,6 @@ func (w *world) container() time.Duration {
 func (w *world) happen(in Incident) {
 	switch {
 	case in.Slow > 0:
-		w.slowed = in.Slow
 		w.play.slow(in.Slow)
 	case in.Faults != nil:
 		w.ep.Faults = *in.Faults
