@@ -366,8 +366,8 @@ func (f *fluid) fail(attempt int, n, at float64) {
 }
 
 func (f *fluid) arrived() float64 {
-	if f.came <= 0 {
-		return 0
+	if f.came <= 0 || f.w.c.Even {
+		return f.came
 	}
 	return math.Max(0, f.came+math.Sqrt(f.came)*f.noise.NormFloat64())
 }
