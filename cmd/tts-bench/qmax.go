@@ -34,7 +34,8 @@ const qmaxExample = `  # on this machine, in another shell: sagemaker-local serv
   tts-bench qmax --model kokoro-82m
 
   # a server of your own
-  tts-bench qmax --url http://127.0.0.1:8880/v1/audio/speech --body openai-speech --name mine`
+  tts-bench qmax --url http://127.0.0.1:8880/v1/audio/speech --body openai-speech --name mine
+  tts-bench qmax --url wss://voice.example/v1/stream --header 'Authorization: Bearer $VOICE_KEY' --body @messages --name theirs`
 
 // qmaxFlags are the flags of qmax.
 type qmaxFlags struct {

@@ -25,7 +25,10 @@ const sayExample = `  # on this machine, from nothing
   tts-bench say --model kokoro-82m --endpoint-url http://127.0.0.1:4999 "Your table is ready."
 
   # a server of your own, a longer text, through the speakers
-  tts-bench say --url http://127.0.0.1:8880/v1/audio/speech --body openai-speech --play - <letter.txt`
+  tts-bench say --url http://127.0.0.1:8880/v1/audio/speech --body openai-speech --play - <letter.txt
+
+  # the same server's WebSocket
+  tts-bench say --url ws://127.0.0.1:8080 "Your table is ready."`
 
 // players is the programs that can play a WAV file, with their arguments before its name.
 var players = [][]string{{"aplay", "-q"}, {"paplay"}, {"pw-play"}, {"afplay"}, {"play", "-q"}, {"ffplay", "-autoexit", "-nodisp", "-loglevel", "error"}}
