@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/jsii-runtime-go"
+
+	"loadline/internal/artifact"
 )
 
 // gpuAMI is the host image whose driver runs containers of CUDA 12.
@@ -27,12 +29,16 @@ func endpoint(s scope, set Settings, m Model) {
 		kind = s.parameter("InstanceType", "The instance type.", m.InstanceType, `ml\.[a-z0-9-]+\.[a-z0-9-]+`)
 		count = s.parameter("InitialInstances", "Instances when the endpoint is made; a later change keeps those that run.", strconv.Itoa(max(m.MinInstances, 1)), `[1-9][0-9]*`)
 	}
-	env := object{"ENDPOINT_NAME": m.Endpoint, "VARIANT_NAME": m.Variant, "SM_MODEL_ID": m.Name}
+	env := object{}
 	for k, v := range maps.All(m.ContainerEnv) {
 		env[k] = v
 	}
-	if d := m.QueueMaxDepth; d != nil && *d > 0 {
-		env["MAX_QUEUE_DEPTH"] = strconv.Itoa(*d)
+	env["ENDPOINT_NAME"], env["VARIANT_NAME"], env["SM_MODEL_ID"] = m.Endpoint, m.Variant, m.Name
+	if d := m.QueueMaxDepth; d != nil { // which is the one place that says it
+		delete(env, artifact.Bounds[0])
+		if *d > 0 {
+			env[artifact.Bounds[0]] = strconv.Itoa(*d)
+		}
 	}
 	container := object{"Image": image, "Environment": env}
 	variant := object{

@@ -131,7 +131,8 @@ func makeAll() error {
 	unmeasured.MaxInstances = 9
 	unmeasured.Gate = gate.Decide(Declare(unmeasured.Model, "us-east-1"), nil, nil)
 	bidi := Model{Model: kokoro()}
-	bidi.Name, bidi.Endpoint, bidi.StreamingMode, bidi.InstanceType, bidi.GPUs, bidi.ContainerEnv = "piper.de", "speech-piper-de", "bidirectional", "ml.c7i.xlarge", 0, map[string]string{"SCHED": "fifo"}
+	bidi.Name, bidi.Endpoint, bidi.StreamingMode, bidi.InstanceType, bidi.GPUs, bidi.ContainerEnv = "piper.de", "speech-piper-de", "bidirectional", "ml.c7i.xlarge", 0, map[string]string{"SCHED": "fifo", "ENDPOINT_NAME": "another", "MAX_QUEUE_DEPTH": "7"}
+	bidi.QueueMaxDepth = new(0)
 	fast := flow
 	fast.Plan = new(*flow.Plan)
 	fast.Plan.Alarms = slices.Clone(flow.Plan.Alarms)
@@ -384,7 +385,7 @@ func TestEndpoint(t *testing.T) {
 	if at(variant, "InferenceAmiVersion") != nil || at(variant, "ModelDataDownloadTimeoutInSeconds") != nil {
 		t.Errorf("a model without GPU and weights: %v", variant)
 	}
-	if env := at(cpu.Resources["Model"].Properties, "PrimaryContainer", "Environment"); at(env, "SCHED") != "fifo" || at(env, "MAX_QUEUE_DEPTH") != nil {
+	if env := at(cpu.Resources["Model"].Properties, "PrimaryContainer", "Environment"); at(env, "SCHED") != "fifo" || at(env, "MAX_QUEUE_DEPTH") != nil || at(env, "ENDPOINT_NAME") != "speech-piper-de" {
 		t.Errorf("environment %v", env)
 	}
 }

@@ -62,11 +62,15 @@ func look(have audit.Deployed, m stack.Model, agreed consent) looked {
 		refuse("%s is being measured, or a measurement was killed (tag loadline:freeze=%s): tts-bench thaw --endpoint %s puts it back", m.Endpoint, frozen, m.Endpoint)
 	}
 	at := slices.IndexFunc(have.Variants, func(v audit.Variant) bool { return v.Name == m.Variant })
+	var there []string
+	for _, v := range have.Variants {
+		there = append(there, v.Name)
+	}
+	if at >= 0 && len(there) > 1 {
+		refuse("%s has the variants %s, and its stack has %s alone: a deployment would take the others away", m.Endpoint, strings.Join(there, ", "), m.Variant)
+		return l
+	}
 	if at < 0 {
-		var there []string
-		for _, v := range have.Variants {
-			there = append(there, v.Name)
-		}
 		refuse("%s has no variant %s: it has %s. A deployment would take those away: name the right one in models.yaml, or delete the endpoint first", m.Endpoint, m.Variant, strings.Join(there, ", "))
 		return l
 	}

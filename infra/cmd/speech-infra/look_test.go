@@ -38,6 +38,9 @@ func TestLook(t *testing.T) {
 			m.Variant = "AllTraffic"
 			d.Variants = append(d.Variants, audit.Variant{Name: "canary"})
 		}},
+		{"more variants", "has the variants primary, canary, and its stack has primary alone", "", exit.No, func(d *audit.Deployed, _ *stack.Model, _ *consent) {
+			d.Variants = append(d.Variants, audit.Variant{Name: "canary"})
+		}},
 		{"another type (A2)", "cannot become ml.g6.xlarge in one step", "", exit.No, func(_ *audit.Deployed, m *stack.Model, _ *consent) { m.InstanceType = "ml.g6.xlarge" }},
 		{"another type, agreed", "", "are kept", exit.OK, func(_ *audit.Deployed, m *stack.Model, c *consent) { m.InstanceType, c.retype = "ml.g6.xlarge", true }},
 		{"another type of what does not scale", "", "is stale", exit.OK, func(d *audit.Deployed, m *stack.Model, _ *consent) { m.InstanceType, d.Targets = "ml.g6.xlarge", nil }},
