@@ -325,6 +325,7 @@ func (f *simulateFlags) planned(rec *artifact.Simulation) (runs []simRun, first 
 		return nil
 	}
 	rate := f.rateAtStart(first)
+	labels := told(files)
 	for i, p := range plans {
 		if f.policies != "" {
 			break
@@ -345,7 +346,7 @@ func (f *simulateFlags) planned(rec *artifact.Simulation) (runs []simRun, first 
 			r := simRun{}
 			r.Label, r.PlanFile, r.PlanRun = name, files[i], p.RunID
 			if len(plans) > 1 {
-				r.Label = strings.TrimSuffix(filepath.Base(files[i]), ".json") + ", " + name
+				r.Label = labels[i] + ", " + name
 			}
 			if err := add(r, p, rule, policies, alarms, rate); err != nil {
 				return nil, nil, err
@@ -370,6 +371,18 @@ func (f *simulateFlags) planned(rec *artifact.Simulation) (runs []simRun, first 
 		}
 	}
 	return runs, first, nil
+}
+
+// told is what tells files apart: their names, or their paths where names are the same.
+func told(files []string) []string {
+	names, paths := make([]string, len(files)), make([]string, len(files))
+	for i, file := range files {
+		names[i], paths[i] = strings.TrimSuffix(filepath.Base(file), ".json"), strings.TrimSuffix(file, ".json")
+	}
+	if sorted := slices.Sorted(slices.Values(names)); len(slices.Compact(sorted)) < len(files) {
+		return paths
+	}
+	return names
 }
 
 // policiesOf is a rule of a plan with its policies. Those of the rule that a plan was not made by are made now.
