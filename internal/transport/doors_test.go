@@ -162,6 +162,15 @@ func (s *server) speak(ctx context.Context, c *websocket.Conn, sc script, text [
 	return true
 }
 
+// growing is a body cut into pieces of 1, 2, 3, … bytes, one a millisecond.
+func growing(body []byte) (steps []step) {
+	for n := 1; len(body) > 0; n++ {
+		steps = append(steps, step{n, body[:min(n, len(body))]})
+		body = body[min(n, len(body)):]
+	}
+	return steps
+}
+
 // sized is a WAV header whose data size says what it likes.
 func sized(t testing.TB, data uint32) []byte {
 	b := header(t)
@@ -194,6 +203,18 @@ func TestDoors(t *testing.T) {
 			wants(t, got, sample.Empty, "no audio: 44 bytes")
 			if got.FirstAudio.Known() || got.FirstAudible.Known() {
 				t.Error("a mark of sound that never was")
+			}
+		}},
+		{"C1 in pieces of every size", script{steps: growing(append(header(t), speech(960)...))}, func(t *testing.T, f form, got sample.Request) {
+			wants(t, got, sample.OK, "")
+			if got.Audio != 0.02 || got.Bytes != 1004 || got.FirstByte != at(1) || got.FirstAudio != at(10) {
+				t.Errorf("%v s of %d bytes, first byte %d, first audio %d", got.Audio, got.Bytes, got.FirstByte, got.FirstAudio)
+			}
+		}},
+		{"C5 a model that is long at work", script{steps: []step{{1, header(t)}, {90_000, speech(4800)}, {180_000, speech(4800)}}}, func(t *testing.T, f form, got sample.Request) {
+			wants(t, got, sample.OK, "")
+			if got.FirstAudio != at(90_000) || got.End != at(180_000) {
+				t.Errorf("first audio %d, end %d", got.FirstAudio, got.End)
 			}
 		}},
 		{"C2 cut inside a sample", script{mime: "audio/pcm", steps: []step{{30, speech(4063)}, {31, nil}, {60, speech(1697)}}}, func(t *testing.T, f form, got sample.Request) {
