@@ -25,7 +25,8 @@ type dialer interface {
 // It is for doors that take messages: a WebSocket, or SageMaker's bidirectional stream, to a server that speaks the
 // protocol of this project's. A session counts
 // as one request in flight for as long as a text of it is open, and some platforms count it for as long as it is
-// connected: close one that is not needed.
+// connected: close one that is not needed. Whoever reads a text a minute and a half behind its coming holds the line up, and
+// may lose it.
 type Session struct {
 	c   *Client
 	to  dialer
@@ -385,7 +386,7 @@ func (t *Turn) once(n int) error {
 		return err
 	}
 	y := &try{t: t, id: fmt.Sprintf("%s.%d", t.id, n), base: t.base, ended: make(chan struct{})}
-	y.part = part{ctx: t.ctx, out: t.out, start: t.start, skip: t.heard - t.base}
+	y.part = part{ctx: t.ctx, out: t.out, start: t.start, skip: t.heard - t.base, hold: true}
 	y.part.ContentType("audio/pcm")
 	l.mu.Lock()
 	l.try = y

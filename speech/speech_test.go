@@ -366,3 +366,26 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// A reader may be far behind: what was asked for is kept, no more is asked for, and closing waits for nobody.
+func TestStreamWaitsForItsReader(t *testing.T) {
+	r := server(t)
+	c := client(t, speech.Options{URL: r.URL + "/invocations"})
+	text := strings.Repeat("Here is a sentence of fifty letters, more or less. ", 250) // 6 MB of sound
+	for _, read := range []bool{true, false} {
+		s, err := c.Stream(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 2*perByte)
+		if _, err := io.ReadFull(s, first); err != nil || heard(first) != "H" {
+			t.Fatalf("%q, %v", heard(first), err)
+		}
+		if read {
+			if got := "H" + readAll(t, s); len(got) != 250*50 {
+				t.Errorf("%d letters of sound", len(got))
+			}
+		}
+		s.Close()
+	}
+}

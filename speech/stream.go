@@ -13,7 +13,7 @@ import (
 )
 
 // ahead is how much sound waits for its reader, bytes: a minute and a half at 24 kHz. A sentence is asked for when the one
-// before has come, not when it was read.
+// before has come, not when it was read, while no more than this waits.
 const ahead = 4 << 20
 
 // Format is how the samples of a stream are laid out: little-endian, channels in turn.
@@ -47,7 +47,11 @@ func (c *Client) Stream(ctx context.Context, text string) (*Stream, error) {
 		defer unhook()
 		start := time.Now()
 		for _, sentence := range list {
-			if err := c.sentence(ctx, sentence, s.out, start); err != nil {
+			err := s.out.room(ctx) // a reader may pause: no request is under way meanwhile
+			if err == nil {
+				err = c.sentence(ctx, sentence, s.out, start)
+			}
+			if err != nil {
 				s.out.end(err)
 				return
 			}
@@ -104,6 +108,7 @@ type part struct {
 	out   *pipe
 	start time.Time
 	skip  int64
+	hold  bool // wait for the reader, if he is far behind
 	came  int64
 	after time.Duration
 	wrong error
@@ -130,7 +135,12 @@ func (p *part) samples(b []byte) {
 	if len(b) == 0 || p.wrong != nil {
 		return
 	}
-	p.wrong = p.out.write(p.ctx, p.meter.Format(), b, time.Since(p.start))
+	if p.hold {
+		p.wrong = p.out.room(p.ctx)
+	}
+	if p.wrong == nil {
+		p.wrong = p.out.write(p.ctx, p.meter.Format(), b, time.Since(p.start))
+	}
 }
 
 // pipe carries samples from who asks to who reads.
@@ -155,13 +165,22 @@ func (p *pipe) wake() {
 	p.moved.Broadcast()
 }
 
-// write waits while too much waits to be read.
-func (p *pipe) write(ctx context.Context, f audio.Format, b []byte, at time.Duration) error {
+// room waits while too much waits to be read.
+func (p *pipe) room(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.buf) > ahead && p.over == nil && ctx.Err() == nil {
 		p.moved.Wait()
 	}
+	if p.over != nil {
+		return p.over
+	}
+	return context.Cause(ctx)
+}
+
+func (p *pipe) write(ctx context.Context, f audio.Format, b []byte, at time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
 	case p.over != nil:
 		return p.over
