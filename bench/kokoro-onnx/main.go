@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,13 +160,23 @@ func quantile(d []time.Duration, q float64) time.Duration {
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
-// overhead is the time of a sentence less that of its runs: reading, phonemes, tokens, pieces, trimming and encoding.
+// overhead is the time of a sentence less that of its runs: reading, phonemes, tokens, pieces, trimming and encoding. Spellings
+// are remembered for a while, so the sentences of the first pass have their words in an order that was never heard.
 func overhead(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error {
-	var own, prepare []time.Duration
-	for i := range 2000 {
-		for n, s := range speech.Sentences(texts.At(i).Body) {
+	r := rand.New(rand.NewPCG(1, 3))
+	var all []string
+	for i := range 600 {
+		for _, s := range speech.Sentences(texts.At(i).Body) {
+			words := strings.Fields(s)
+			r.Shuffle(len(words)-1, func(i, j int) { words[i], words[j] = words[j], words[i] })
+			all = append(all, strings.Join(words, " "))
+		}
+	}
+	for _, pass := range []string{"never heard before", "heard lately"} {
+		var own, prepare []time.Duration
+		for _, s := range all {
 			began, ran := time.Now(), e.Ran()
-			u, err := e.Prepare(ctx, serve.Request{Text: s, Index: n, Speed: 1})
+			u, err := e.Prepare(ctx, serve.Request{Text: s, Index: 1, Speed: 1})
 			if err != nil {
 				return err
 			}
@@ -177,10 +188,10 @@ func overhead(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error
 			}
 			own = append(own, time.Since(began)-(e.Ran()-ran))
 		}
+		own, prepare = own[len(own)/10:], prepare[len(prepare)/10:] // the first are those of a cold program
+		fmt.Printf("own time of a sentence %s, %d, one at a time: p50 %.3f ms, p99 %.3f ms (text and phonemes alone %.3f and %.3f) (target p99 2 ms): %s\n",
+			pass, len(own), ms(quantile(own, 0.5)), ms(quantile(own, 0.99)), ms(quantile(prepare, 0.5)), ms(quantile(prepare, 0.99)), judge(quantile(own, 0.99) < 2*time.Millisecond))
 	}
-	own, prepare = own[len(own)/10:], prepare[len(prepare)/10:] // the first are those of a cold program
-	fmt.Printf("own time of a sentence, %d of corpus default, one at a time: p50 %.3f ms, p99 %.3f ms (text and phonemes alone %.3f and %.3f) (target p99 2 ms): %s\n",
-		len(own), ms(quantile(own, 0.5)), ms(quantile(own, 0.99)), ms(quantile(prepare, 0.5)), ms(quantile(prepare, 0.99)), judge(quantile(own, 0.99) < 2*time.Millisecond))
 	return nil
 }
 

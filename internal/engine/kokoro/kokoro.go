@@ -187,8 +187,8 @@ func (e *Engine) standard() error {
 	return nil
 }
 
-// buckets is the numbers of tokens that are run before the engine is ready.
-var buckets = []int{4, 8, 16, 32, 64, 128, 200}
+// buckets is the numbers of tokens that are run before the engine is ready, besides the most that a piece may have.
+var buckets = []int{4, 8, 16, 32, 64, 128, 256}
 
 // warm runs pieces of all lengths in every session.
 func (e *Engine) warm(ctx context.Context, sessions []session) error {
@@ -201,17 +201,16 @@ func (e *Engine) warm(ctx context.Context, sessions []session) error {
 		return err
 	}
 	for _, s := range sessions {
-		for _, n := range buckets {
-			n = min(n, e.cfg.Max)
+		for _, n := range slices.Concat(buckets, []int{e.cfg.Max}) {
+			if n > e.cfg.Max {
+				continue
+			}
 			tokens := make([]int64, n+2)
 			for i := range n {
 				tokens[1+i] = 43 + int64(i%26) // letters
 			}
 			if _, _, err := s.run(ctx, tokens, style.Row(phoneme.StyleRow(n)), 1); err != nil {
 				return fmt.Errorf("run %d tokens: %w", n, err)
-			}
-			if n == e.cfg.Max {
-				break
 			}
 		}
 	}
