@@ -369,7 +369,19 @@ func (f *fluid) arrived() float64 {
 	if f.came <= 0 || f.w.c.Even {
 		return f.came
 	}
-	return math.Max(0, f.came+math.Sqrt(f.came)*f.noise.NormFloat64())
+	return count(f.noise, f.came)
+}
+
+// count is how many come when so many are expected, of a Poisson process.
+func count(rng *rand.Rand, mean float64) float64 {
+	if mean > 30 { // the normal law is near enough
+		return math.Max(0, math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))
+	}
+	n := -1.0
+	for t := 0.0; t <= mean; n++ {
+		t += rng.ExpFloat64()
+	}
+	return n
 }
 
 func (f *fluid) read(seconds float64) (level, float64) {

@@ -302,3 +302,19 @@ func TestQuantile(t *testing.T) {
 		t.Error("an edge of the histogram")
 	}
 }
+
+// TestCount: counts have their mean as their variance too, however small it is.
+func TestCount(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, mean := range []float64{0.2, 7, 400} {
+		sum, sq, n := 0.0, 0.0, 20_000.0
+		for range int(n) {
+			x := count(rng, mean)
+			sum, sq = sum+x, sq+x*x
+		}
+		got := sum / n
+		if v := sq/n - got*got; math.Abs(got/mean-1) > 0.05 || math.Abs(v/mean-1) > 0.05 {
+			t.Errorf("expected %g: mean %.3f, variance %.3f", mean, got, v)
+		}
+	}
+}
