@@ -2,10 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"loadline/internal/arrival"
+	"loadline/internal/sim"
 	"loadline/internal/trace"
 )
 
@@ -25,44 +25,31 @@ type Load struct {
 //   - surge: the peak, times the ratio for twice T (at least ten minutes), and the peak again for an hour: what plan
 //     chooses policies by;
 //   - ramp: from the trough to the peak along a line within an hour, an hour of it, and back within an hour;
-//   - diurnal: a day from midnight on, along a cosine from the trough at 02:00 to the peak at 14:00;
+//   - diurnal: a day from midnight on, along a cosine from the trough at 04:00 to the peak at 16:00;
 //   - burst: four hours of the peak, times the ratio for a minute in every fifteen;
 //   - steady: two hours of the peak.
 func Shape(name string, l Load) (arrival.Profile, error) {
 	if !(l.Peak > 0) || l.Trough < 0 || l.Trough > l.Peak || !(l.Ratio >= 1) || l.T < 0 {
 		return nil, fmt.Errorf("shape %s: from %g to %g requests a second, times %g: a trough from 0 to the peak, which is above 0, and a ratio of 1 or more are needed", name, l.Trough, l.Peak, l.Ratio)
 	}
-	var p arrival.Profile
-	put := func(at time.Duration, rate float64) { p = append(p, arrival.Point{At: at, Rate: rate}) }
 	switch name {
 	case "surge":
-		p, _ = surgeLoad(l.Peak, l.Ratio, l.T)
+		p, _ := surgeLoad(l.Peak, l.Ratio, l.T)
+		return p, nil
 	case "ramp":
+		var p arrival.Profile
 		for i, rate := range []float64{l.Trough, l.Peak, l.Peak, l.Trough, l.Trough} {
-			put(time.Duration(i)*time.Hour, rate)
+			p = append(p, arrival.Point{At: time.Duration(i) * time.Hour, Rate: rate})
 		}
+		return p, nil
 	case "diurnal":
-		const step = 5 * time.Minute
-		for at := time.Duration(0); at <= 24*time.Hour; at += step {
-			put(at, l.Trough+(l.Peak-l.Trough)*(1-math.Cos(2*math.Pi*(at-2*time.Hour).Hours()/24))/2)
-		}
+		return sim.Diurnal(l.Trough, l.Peak, sim.Day)
 	case "burst":
-		const every = 15 * time.Minute
-		put(0, l.Peak)
-		for at := every; at < 4*time.Hour; at += every {
-			put(at, l.Peak)
-			put(at, l.Peak*l.Ratio)
-			put(at+time.Minute, l.Peak*l.Ratio)
-			put(at+time.Minute, l.Peak)
-		}
-		put(4*time.Hour, l.Peak)
+		return sim.Bursts(l.Peak, l.Ratio, 15*time.Minute, time.Minute, 4*time.Hour)
 	case "steady":
-		put(0, l.Peak)
-		put(2*time.Hour, l.Peak)
-	default:
-		return nil, fmt.Errorf("there is no shape %q", name)
+		return arrival.Profile{{At: 0, Rate: l.Peak}, {At: 2 * time.Hour, Rate: l.Peak}}, nil
 	}
-	return p, nil
+	return nil, fmt.Errorf("there is no shape %q", name)
 }
 
 // surgeLoad is the load that candidates are played against, and how long its surge is.
