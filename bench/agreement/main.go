@@ -19,7 +19,7 @@ import (
 	"loadline/internal/ladder"
 )
 
-// The small profile: a serial server of 5 a second, within 2 s to the first sound of ten in the system.
+// The small profile: a serial server of 5 a second, with room for ten; within 1.5 s of seven.
 const small = `
 name: small
 service: {places: 1, base_ms: 200, law: {kind: normal, cv: 0.05}}
@@ -56,7 +56,7 @@ func main() {
 func flowTrial() (trial, error) {
 	cs2 := 0.0025
 	m := capacity.Measured{
-		QMax: 10, QRPS: 5, QSMean: 2, SLO: 2.2, Pct: 95, SMean: 0.2, SP95: 0.22, SAt: 1,
+		QMax: 7, QRPS: 5, QSMean: 1.4, SLO: 1.5, Pct: 95, SMean: 0.2, SP95: 0.22, SAt: 1,
 		Mu: ladder.Interval{Value: 5}, MuPlan: 5, CS2: &cs2,
 		Points: []capacity.Point{{N: 1, X: 5, SMean: 0.2, Samples: 1000}, {N: 10, X: 5, SMean: 2, Samples: 1000}},
 		Lag:    capacity.Lag{T: 50, Provision: 20, Detection: 30},
