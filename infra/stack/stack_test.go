@@ -45,17 +45,24 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// kokoro is the model of this project's registry, its weights pinned, with room to scale.
-func kokoro() registry.Model {
+// shipped is the model of this project's registry.
+func shipped() (registry.Model, error) {
 	file, err := registry.Load("../../models.yaml")
 	if err != nil {
-		panic(err)
+		return registry.Model{}, err
 	}
 	m, err := file.Model("kokoro-82m")
 	if err != nil {
-		panic(err)
+		return registry.Model{}, err
 	}
-	return *m
+	return *m, nil
+}
+
+// kokoro is a model, its weights in the image.
+func kokoro() registry.Model {
+	return registry.Model{Name: "kokoro-82m", Endpoint: "speech-kokoro-82m", Variant: "primary", InstanceType: "ml.g5.xlarge", StreamingMode: "response", MinInstances: 1, MaxInstances: 1,
+		SLOMS: 3000, Percentile: 95, GPUs: 1, ContainerEnv: map[string]string{},
+		Image: "000000000000.dkr.ecr.us-east-1.amazonaws.com/speech-kokoro-82m@sha256:8b1b96bc4dc0b30ddd84d8fe37af7c490937333c44a9f8f7d77b918c3d7eaced"}
 }
 
 // pinned is kokoro with weights that are synced.
@@ -116,6 +123,10 @@ func planned(rule string) (Model, error) {
 
 func makeAll() error {
 	defer jsii.Close()
+	ours, err := shipped()
+	if err != nil {
+		return err
+	}
 	flow, err := planned(capacity.RuleFlow)
 	if err != nil {
 		return err
@@ -143,7 +154,7 @@ func makeAll() error {
 	}{
 		"flow": {Settings{}, []Model{flow}}, "slots": {Settings{AlarmTopic: "arn:aws:sns:us-east-1:000000000000:people"}, []Model{slots}},
 		"off": {Settings{}, []Model{off, bidi}}, "unmeasured": {Settings{}, []Model{unmeasured}}, "fast": {Settings{}, []Model{fast}},
-		"published": {Settings{Parameters: true}, []Model{{Model: kokoro()}}},
+		"published": {Settings{Parameters: true}, []Model{{Model: ours}}},
 		"clients":   {Settings{Clients: []string{"arn:aws:iam::000000000000:role/agents"}, TrustAccount: true, AlarmEmail: "people@example.com"}, nil},
 	} {
 		dir, err := os.MkdirTemp("", "speech-infra-")
