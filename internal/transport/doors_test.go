@@ -465,3 +465,24 @@ func TestEventsAreHeldToTheirEnd(t *testing.T) {
 		})
 	}
 }
+
+// A stream of events that stays open after its last one is over all the same.
+func TestEventsThatStayOpen(t *testing.T) {
+	srv := newServer(t, HTTP1)
+	srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Write(append(told(speech(960)), "data: [DONE]\n\n"...))
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	tr, err := NewHTTP(HTTPOptions{URL: srv.URL, Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	rec := srv.ask(tr, script{})
+	wants(t, rec, sample.OK, "")
+	if rec.Audio != 0.02 || !rec.End.Known() {
+		t.Errorf("%+v", rec)
+	}
+}

@@ -111,7 +111,12 @@ func (h *HTTP) Close() error { return h.pool.close() }
 
 // Do sends one request and reads its reply to the end.
 func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
-	ex, resp, err := h.ask(ctx, c, rec)
+	asked, hangUp := ctx, func() {}
+	if h.events { // a stream that stays open after its last event is given up
+		asked, hangUp = context.WithCancel(ctx)
+		defer hangUp()
+	}
+	ex, resp, err := h.ask(asked, c, rec)
 	ex.stamp()
 	if err != nil {
 		ex.fail(ctx, err)
@@ -135,7 +140,7 @@ func (h *HTTP) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	switch events := isEvents(contentType); {
 	case events:
 		r := newReceiver(c, rec, h.payload, payloadIn(h.payload))
-		r.done(ctx, ex, r.events(resp.Body, h.dialect))
+		r.done(ctx, ex, r.events(resp.Body, h.dialect, hangUp))
 	case h.events:
 		rec.End = c.Clock()
 		rec.Outcome, rec.Cause = sample.ProtocolError, fmt.Sprintf("not a stream of events: content type %q", clean(contentType))

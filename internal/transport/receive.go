@@ -19,6 +19,7 @@ type receiver struct {
 	payload audio.Payload
 	call    load.Call
 	rec     *sample.Request
+	ended   sample.Nanos // by its last event, None where its end is that of the body
 
 	buf  [4 << 10]byte
 	long []byte // a message of a response stream that buf cannot hold
@@ -31,7 +32,7 @@ var errSink = errors.New("could not save the reply")
 
 func newReceiver(c load.Call, rec *sample.Request, p audio.Payload, contentType string) *receiver {
 	r := receivers.Get().(*receiver)
-	r.call, r.rec, r.payload = c, rec, p
+	r.call, r.rec, r.payload, r.ended = c, rec, p, sample.None
 	rec.Outcome, rec.Cause = "", ""
 	r.retype(contentType)
 	return r
@@ -73,6 +74,9 @@ func (r *receiver) read(body io.Reader) error {
 func (r *receiver) done(ctx context.Context, ex *exchange, err error) {
 	rec := ex.rec
 	rec.End = ex.clock()
+	if r.ended.Known() {
+		rec.End = r.ended
+	}
 	h := r.meter.End()
 	rec.FirstByte, rec.FirstAudio, rec.FirstAudible = h.FirstByte, h.FirstAudio, h.FirstAudible
 	rec.Bytes, rec.Audio, rec.Stall = h.Bytes, h.Seconds, h.Stall

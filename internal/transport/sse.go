@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"strings"
+	"time"
 
 	"loadline/internal/audio"
 	"loadline/internal/sample"
@@ -106,12 +107,21 @@ func isEvents(contentType string) bool {
 	return strings.EqualFold(strings.TrimSpace(name), "text/event-stream")
 }
 
-// events takes a body of server-sent events to its end. All events of one read share its stamp. How the reply failed, if
-// it did, is in the record.
-func (r *receiver) events(body io.Reader, d dialect) error {
+// linger is how long a stream of events may stay open after its last one.
+const linger = 250 * time.Millisecond
+
+// events takes a body of server-sent events to its end, or to its last event where it stays open after that. All events of
+// one read share its stamp. How the reply failed, if it did, is in the record.
+func (r *receiver) events(body io.Reader, d dialect, hangUp func()) error {
 	var stream eventStream
 	var told tally
 	rec, ended := r.rec, false
+	var timer *time.Timer
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
 	for {
 		n, err := body.Read(r.buf[:])
 		if n > 0 && rec.Outcome == "" {
@@ -126,7 +136,10 @@ func (r *receiver) events(body io.Reader, d dialect) error {
 				}
 				var over bool
 				over, err = r.hear(at, s, &told)
-				ended = ended || over
+				if over {
+					ended, r.ended = true, at
+					timer = time.AfterFunc(linger, hangUp)
+				}
 				return err
 			})
 			if wrong != nil {
@@ -135,10 +148,10 @@ func (r *receiver) events(body io.Reader, d dialect) error {
 		}
 		switch {
 		case err == nil:
+		case ended:
+			return nil
 		case err != io.EOF:
 			return err
-		case rec.Outcome != "" || ended:
-			return nil
 		case stream.left() > 0:
 			rec.Outcome, rec.Cause = sample.Truncated, fmt.Sprintf("truncated: %d bytes left of an event that never ended", stream.left())
 			return nil

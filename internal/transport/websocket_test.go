@@ -2,7 +2,9 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +195,36 @@ func TestWebSocketOptions(t *testing.T) {
 	}
 	defer tr.Close()
 	wants(t, srv.ask(tr, script{}), sample.ClientError, "404 not found")
+}
+
+func TestWebSocketOverTLS(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		if _, _, err := c.Read(r.Context()); err != nil {
+			return
+		}
+		c.Write(r.Context(), websocket.MessageBinary, speech(960))
+		c.Write(r.Context(), websocket.MessageText, []byte(`{"type":"done"}`))
+		c.Read(r.Context())
+	}))
+	defer srv.Close()
+	url := strings.Replace(srv.URL, "https", "wss", 1)
+	trusted := srv.Client().Transport.(*http.Transport).TLSClientConfig
+	for _, config := range []*tls.Config{trusted, nil} {
+		tr, err := NewWebSocket(WebSocketOptions{URL: url, Net: Net{TLS: config}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := newServer(t, HTTP1).ask(tr, script{})
+		if config != nil {
+			wants(t, rec, sample.OK, "")
+		} else {
+			wants(t, rec, sample.ClientFault, "TLS: ")
+		}
+		tr.Close()
+	}
 }
