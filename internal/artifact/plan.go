@@ -41,9 +41,10 @@ type PlanMeasured struct {
 type PlanSurge struct {
 	BaseRPS   float64 `json:"base_rps"`
 	Ratio     float64 `json:"ratio"`
-	AtS       float64 `json:"at_s"`       // when the surge begins
-	LengthS   float64 `json:"length_s"`   // of the surge
-	DurationS float64 `json:"duration_s"` // of all
+	AtS       float64 `json:"at_s"`             // when the surge begins
+	LengthS   float64 `json:"length_s"`         // of the surge
+	DurationS float64 `json:"duration_s"`       // of all
+	Wanted    int     `json:"wanted_instances"` // what the load of the surge asks for, within the bounds
 	Usual     string  `json:"usual_unknowns"`
 
 	Slots      *SurgeOutcome  `json:"slots"` // null: the rule is not defined, or has no policies
@@ -72,6 +73,7 @@ type SurgeFigures struct {
 	InstanceHours float64  `json:"instance_hours"` // of all
 	Cost          *float64 `json:"cost"`           // null: no price known
 	Peak          int      `json:"peak_instances"`
+	Desired       int      `json:"desired_in_surge"` // most that was asked for while it lasted
 	MostAnHour    int      `json:"most_direction_changes_in_an_hour"`
 	FirstOutS     *float64 `json:"first_scale_out_s"` // from the surge's beginning to the first decision to add; null: there was none
 }

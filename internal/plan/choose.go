@@ -57,7 +57,7 @@ func choose(p *artifact.Plan, fluid Simulator, each func(n int, f func(i int)), 
 	}
 	s := &artifact.PlanSurge{
 		BaseRPS: p.Flow.PeakRPS, Ratio: p.Scenario.SurgeRatio, AtS: c.at.Seconds(), LengthS: c.length.Seconds(),
-		DurationS: c.load.Len().Seconds(), Usual: c.usual.String(), Candidates: []artifact.SurgeOutcome{},
+		DurationS: c.load.Len().Seconds(), Wanted: c.asks(p.Flow), Usual: c.usual.String(), Candidates: []artifact.SurgeOutcome{},
 	}
 	all := capacity.FlowCandidates(p.Flow, p.Scenario.SurgeRatio-1, p.Target.Endpoint, p.Target.Variant)
 	best, outcomes, err := c.cheapest(all)
@@ -178,6 +178,11 @@ func (c *chooser) play(policies []capacity.Policy, alarms []capacity.Alarm, r ca
 	}
 	f.P95, f.InstanceHours, f.Cost, f.Peak, f.MostAnHour = res.P95, res.InstanceHours, res.Cost, res.PeakInstances, res.MostAnHour
 	f.BadShare, f.Phase = c.worstPhase(res)
+	for _, pt := range res.Timeline {
+		if at := time.Duration(pt.At * float64(time.Second)); at >= c.at && at < c.at+c.length {
+			f.Desired = max(f.Desired, pt.Desired)
+		}
+	}
 	for _, ch := range res.Changes {
 		if at := ch.At - c.at.Seconds(); at >= 0 && ch.To > ch.From {
 			f.FirstOutS = &at
@@ -213,8 +218,26 @@ func (c *chooser) worstPhase(r sim.Result) (share float64, phase string) {
 
 func (c *chooser) allowed() float64 { return 1 - c.p.Measured.Pct/100 }
 
+// surgeShare is how much of what the surge asks for a fleet must have asked for by its end. One that outlasts this surge as
+// it is, and does not grow, would not outlast the next.
+const surgeShare = 0.9
+
+// asks is the fleet that the load of the surge asks for, within the rule's bounds.
+func (c *chooser) asks(r capacity.Rule) int {
+	if r.LambdaStar == nil {
+		return max(1, r.Peak) // the published rule's fleet of the peak is its largest
+	}
+	return max(1, r.Peak, min(r.Max, int(math.Ceil(r.PeakRPS*c.p.Scenario.SurgeRatio / *r.LambdaStar * (1-1e-9)))))
+}
+
+// least is the fewest of them that will do.
+func (c *chooser) least(r capacity.Rule) float64 {
+	from := float64(max(1, r.Peak))
+	return from + surgeShare*(float64(c.asks(r))-from)
+}
+
 // breaks says what is wrong with figures; empty: they hold.
-func (c *chooser) breaks(f artifact.SurgeFigures) string {
+func (c *chooser) breaks(f artifact.SurgeFigures, r capacity.Rule) string {
 	under := ""
 	if f.Setting != "" {
 		under = " under " + f.Setting
@@ -223,6 +246,8 @@ func (c *chooser) breaks(f artifact.SurgeFigures) string {
 	case f.BadShare > c.allowed():
 		when := map[string]string{"before": "before the surge", "surge": "in the surge", "after": "after the surge"}[f.Phase]
 		return fmt.Sprintf("%s late or not served %s%s", percent(f.BadShare), when, under)
+	case float64(f.Desired) < c.least(r):
+		return fmt.Sprintf("grows to %d instances of the %d that the surge asks for%s", f.Desired, c.asks(r), under)
 	case f.MostAnHour > flappingMost:
 		return fmt.Sprintf("turns %d times in an hour%s", f.MostAnHour, under)
 	}
@@ -245,7 +270,7 @@ func (c *chooser) outcome(x capacity.Candidate, r capacity.Rule) (artifact.Surge
 	o.Usual, o.Played = &f, 1
 	worst := f
 	o.Worst = &worst
-	o.Why = c.breaks(f)
+	o.Why = c.breaks(f, r)
 	return o, nil
 }
 
@@ -282,7 +307,7 @@ func (c *chooser) vary(o *artifact.SurgeOutcome, x capacity.Candidate, r capacit
 	}
 	o.Holds = true
 	for _, f := range append([]artifact.SurgeFigures{*o.Usual}, figures...) {
-		if why := c.breaks(f); why != "" {
+		if why := c.breaks(f, r); why != "" {
 			o.Holds = false
 			if o.Why == "" {
 				o.Why = why
@@ -293,7 +318,7 @@ func (c *chooser) vary(o *artifact.SurgeOutcome, x capacity.Candidate, r capacit
 		}
 	}
 	if !o.Holds { // the worst is what is told
-		if why := c.breaks(*o.Worst); why != "" {
+		if why := c.breaks(*o.Worst, r); why != "" {
 			o.Why = why
 		}
 	}
@@ -392,7 +417,7 @@ func (c *chooser) wanted(name string, all []capacity.Candidate, outcomes []artif
 	}
 	o := &outcomes[i]
 	if o.Played == 1 {
-		if c.breaks(*o.Usual) == "" {
+		if c.breaks(*o.Usual, c.p.Flow) == "" {
 			o.Why = ""
 		}
 		if err := c.vary(o, all[i], c.p.Flow); err != nil {

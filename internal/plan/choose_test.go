@@ -31,7 +31,7 @@ func pretend(tell func(candidate string, u autoscale.Unknowns) (hours, bad float
 		hours, bad, turns := tell(strings.Join(names, "+"), c.Unknowns)
 		r := sim.Result{InstanceHours: hours, MostAnHour: turns, PeakInstances: c.Initial}
 		for at := time.Duration(0); at < c.Load.Len(); at += surgeStep {
-			r.Timeline = append(r.Timeline, sim.Point{At: at.Seconds(), Completed: 1000, Late: 1000 * bad})
+			r.Timeline = append(r.Timeline, sim.Point{At: at.Seconds(), Completed: 1000, Late: 1000 * bad, Desired: 1e6})
 		}
 		return r, nil
 	}
@@ -113,6 +113,24 @@ func TestChooseTieAndPair(t *testing.T) {
 	p = chosen(t, pretend(func(string, autoscale.Unknowns) (float64, float64, int) { return 100, 0, 0 }), nil)
 	if p.Surge.Flow.Candidate != capacity.RateTracking {
 		t.Errorf("of equals %s was chosen", p.Surge.Flow.Candidate)
+	}
+}
+
+// One that sits through the surge without growing is not taken, however cheap.
+func TestChooseGrows(t *testing.T) {
+	grows := pretend(func(string, autoscale.Unknowns) (float64, float64, int) { return 100, 0, 0 })
+	p := chosen(t, func(c sim.Config) (sim.Result, error) {
+		r, err := grows(c)
+		if len(c.Scaling.Policies) == 1 {
+			r.InstanceHours = 50
+			for i := range r.Timeline {
+				r.Timeline[i].Desired = c.Initial
+			}
+		}
+		return r, err
+	}, nil)
+	if why := p.Surge.Candidates[0].Why; p.Surge.Flow.Candidate != capacity.BothTracking || !strings.Contains(why, "grows to 387 instances of the 483 that the surge asks for") {
+		t.Errorf("chose %s; the first: %s", p.Surge.Flow.Candidate, why)
 	}
 }
 
