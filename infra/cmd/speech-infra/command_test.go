@@ -301,6 +301,10 @@ func TestSynth(t *testing.T) {
 	d.run(exit.Misused, []string{"holds files that are no CDK templates"}, "synth", "kokoro-82m", "--out", ".")
 	d.registry(map[string]any{"image": ""})
 	d.run(exit.No, []string{"has no image yet"}, "synth", "kokoro-82m")
+	d.run(exit.OK, nil, "synth", "kokoro-82m", "--out", "named/", "--image-uri", "111111111111.dkr.ecr.eu-west-1.amazonaws.com/theirs@sha256:"+strings.Repeat("d", 64))
+	if base := template("named/SpeechFoundation.template.json"); !strings.Contains(base, "ecr:eu-west-1:111111111111:repository/theirs") {
+		t.Error("an image is named, and may not be fetched")
+	}
 	d.run(exit.OK, []string{"never scale"}, "synth", "kokoro-82m", "--parameters", "--out", "plain")
 	if left, err := filepath.Glob(".speech-infra-*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)

@@ -61,6 +61,19 @@ type chosen struct {
 	models []registry.Model
 }
 
+// all is every model of the registry, the chosen ones with the image that they are to have.
+func (c chosen) all() []registry.Model {
+	all := slices.Clone(c.file.Models)
+	for i := range all {
+		for _, m := range c.models {
+			if m.Name == all[i].Name {
+				all[i] = m
+			}
+		}
+	}
+	return all
+}
+
 func (f *flags) choose(args []string, none bool) (chosen, error) {
 	file, err := registry.Load(f.models)
 	if err != nil {

@@ -88,6 +88,7 @@ func (a *app) assemble(f *flags, c chosen, models []stack.Model, out string) err
 			return exit.Refuse(fmt.Errorf("%s has no image yet: speech-infra deploy %s --build DIR builds one, --image-uri URI@sha256:… names one", m.Name, m.Name))
 		}
 	}
+	out = filepath.Clean(out)
 	if left, err := os.ReadDir(out); err == nil && len(left) > 0 {
 		if _, err := os.Stat(filepath.Join(out, "manifest.json")); err != nil {
 			return exit.Misuse(fmt.Errorf("%s holds files that are no CDK templates: name another folder with --out", out))
@@ -104,13 +105,14 @@ func (a *app) assemble(f *flags, c chosen, models []stack.Model, out string) err
 	}
 	defer os.RemoveAll(part)
 	fmt.Fprintln(a.stderr, "making the templates …")
-	if err := a.synth(filepath.Join(part, "new"), f.Settings, c.file.Models, models); err != nil {
+	if err := a.synth(filepath.Join(part, "new"), f.Settings, c.all(), models); err != nil {
 		return err
 	}
 	if err := os.Rename(out, filepath.Join(part, "old")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("put the templates in place: %w", err)
 	}
 	if err := os.Rename(filepath.Join(part, "new"), out); err != nil {
+		_ = os.Rename(filepath.Join(part, "old"), out) // as it was, if it was
 		return fmt.Errorf("put the templates in place: %w", err)
 	}
 	return nil
