@@ -162,12 +162,15 @@ func TestNothingSecretIsKept(t *testing.T) {
 				if strings.Contains(text, "hush") {
 					t.Errorf("%s holds a secret", filepath.Base(path))
 				}
+				if strings.HasSuffix(path, ".gz") && !strings.Contains(text, `"outcome":"ok"`) {
+					t.Errorf("no request was answered: %s", text)
+				}
 				if strings.HasSuffix(path, ".json") {
 					doc, err := artifact.ReadQMax([]byte(text))
 					if err != nil {
 						return err
 					}
-					if doc.Target.Transport != tc.transport || doc.Target.Model != "mine" || len(doc.Rungs) != 1 || !(doc.Rungs[0].X > 0) {
+					if doc.Target.Transport != tc.transport || doc.Target.Model != "mine" || len(doc.Rungs) != 1 {
 						t.Errorf("%+v, %+v", doc.Target, doc.Rungs)
 					}
 				}
