@@ -29,7 +29,7 @@ test: setup
 
 # espeak-ng speaks the texts of the real-input test and says how words sound; lame and opusenc make MP3 and Opus. ONNX Runtime
 # runs the stand-in for Kokoro's graph, with some of its real voices. cfn-guard checks the stacks' templates, by AWS's rules too.
-TOOLS = espeak-ng lame opusenc npm
+TOOLS = espeak-ng lame opusenc npm chromium
 ORT   = onnxruntime-node@1.24.3 aa1bb5fa261ea68de05dd53efbba210cd7adf2d2850f4c3a201054c74cc78040
 VOICE = kokoro-js@1.2.1 1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860
 GUARD = @cdklabs/cdk-validator-cfnguard@0.0.62 660c14562d4c79d524d0623d80d494e41797acae9da23ecb10915d7f66ada80c

@@ -33,7 +33,7 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "the whole chain on this machine: a local endpoint, measured, certified, planned and set up",
 		Long: `demo starts sagemaker-local with the quick profile, runs drift, qmax, ttotal, plan, apply and validate against it,
-replays both rules in a surge, says what happened, and ends what it started. It needs no AWS account and sends nothing
+replays both rules in a surge, draws the report, says what happened, and ends what it started. It needs no AWS account and sends nothing
 beyond this machine.`,
 		Example: "  tts-bench demo",
 		Args:    noArgs,
@@ -99,9 +99,12 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 	if err := a.step(ctx, "simulate", "--plan", planFile, "--rule", "both", "--shape", "surge", "--svg", filepath.Join(out, "surge.svg"), "--out", out); err != nil {
 		return fmt.Errorf("demo: simulate: %w", err)
 	}
-	replayed, _, err := newest(out, "simulation-", artifact.ReadSimulation, func(d *artifact.Simulation) time.Time { return d.CreatedAt })
+	replayed, replay, err := newest(out, "simulation-", artifact.ReadSimulation, func(d *artifact.Simulation) time.Time { return d.CreatedAt })
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
+	}
+	if err := a.step(ctx, "report", "--out", filepath.Join(out, "report.html"), file, scaleOut, planFile, replay); err != nil {
+		return fmt.Errorf("demo: report: %w", err)
 	}
 	told := demoTold(ladder, grown, plan, replayed, out, time.Since(began))
 	first, _, _ := strings.Cut(strings.ReplaceAll(told, "\n", " "), ": ")
@@ -149,7 +152,7 @@ func demoTold(q *artifact.QMax, t *artifact.TTotal, p *artifact.Plan, r *artifac
 		say("Replayed in the surge that they were made for, the published rule's fleet leaves %s of all requests late or not served, the flow rule's %s.",
 			shareOf(bad[capacity.RuleSlots], 1), shareOf(bad[capacity.RuleFlow], 1))
 	}
-	say("That took %s, nothing keeps running, and the ladder, the scale-out, every request, the plan and the replay (surge.svg) are in %s.", short(took), out)
+	say("That took %s, nothing keeps running, and the ladder, the scale-out, every request, the plan and the replay are in %s; report.html shows them.", short(took), out)
 	return b.String()
 }
 

@@ -51,7 +51,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	out := filepath.Join(dir, "out")
-	for _, name := range []string{"ttotal-*b96bc.json", "plan-*.json", "simulation-*-surge-*.json", "surge.svg"} {
+	for _, name := range []string{"ttotal-*b96bc.json", "plan-*.json", "simulation-*-surge-*.json", "surge.svg", "report.html"} {
 		if found, err := filepath.Glob(filepath.Join(out, name)); err != nil || len(found) == 0 {
 			t.Errorf("no %s: %v", name, err)
 		}

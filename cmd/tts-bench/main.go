@@ -70,6 +70,7 @@ func (a *app) root() *cobra.Command {
 		return exit.Misuse(fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath()))
 	})
 	root.AddCommand(a.demoCommand(), a.sayCommand(), a.qmaxCommand(), a.ratesCommand(), a.ttotalCommand(), a.planCommand(), a.thawCommand())
+	root.AddCommand(a.reportCommand())
 	root.AddCommand(a.operations()...)
 	return root
 }

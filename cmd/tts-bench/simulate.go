@@ -183,6 +183,7 @@ func (a *app) simulate(cmd *cobra.Command, f simulateFlags) error {
 		}
 		rec.Runs = append(rec.Runs, r.SimulationRun)
 	}
+	rec.SLO = runs[0].slo
 	if err := rec.Check(); err != nil {
 		return exit.Refuse(fmt.Errorf("simulate: %w: plans that stand on different measurements are not played side by side; one at a time, then tts-bench compare", err))
 	}

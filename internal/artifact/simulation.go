@@ -18,6 +18,7 @@ type Simulation struct {
 	Scenario string          `json:"scenario,omitempty"` // the named one that was played
 	Shape    string          `json:"shape,omitempty"`    // or the shape
 	Trace    string          `json:"trace_file,omitempty"`
+	SLO      float64         `json:"slo_s,omitempty"` // of the first audio
 	Runs     []SimulationRun `json:"runs"`
 	Notes    []string        `json:"notes,omitempty"`
 }

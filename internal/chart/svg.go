@@ -266,8 +266,22 @@ func (p *page) panel(pn Panel, b frame, x Axis, most int) {
 		if above < b.y+10 {
 			above = at + 13
 		}
+		if pn.uprightBeyond(b, b.x+b.w-10-textWidth(r.Label)) {
+			p.text(b.x+5, above, "says halo", r.Label)
+			continue
+		}
 		p.text(b.x+b.w-5, above, "says halo end", r.Label)
 	}
+}
+
+// uprightBeyond is whether an upright threshold lies where the label of a level one would be drawn.
+func (pn Panel) uprightBeyond(b frame, x float64) bool {
+	for _, r := range pn.Rules {
+		if r.Upright && b.px(r.At) > x-textWidth(r.Label) {
+			return true
+		}
+	}
+	return false
 }
 
 // series draws one course. Of more points than pixels, each column keeps its first, lowest, highest and last.
