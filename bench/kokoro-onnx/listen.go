@@ -20,10 +20,10 @@ import (
 	"loadline/internal/serve"
 )
 
-const (
-	slo      = 500 * time.Millisecond
-	patience = 50 * time.Millisecond // of a listener with silence
-)
+const patience = 50 * time.Millisecond // of a listener with silence
+
+// slo is the promise on first audio.
+var slo = 500 * time.Millisecond
 
 // held is what listeners heard.
 type held struct {

@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -100,7 +101,7 @@ func (tones) close() {}
 // made is an engine on sessions of the test's own.
 func made(t testing.TB, c Config, sessions ...session) *Engine {
 	t.Helper()
-	c.Files, c.FrontEnd, c.Sessions = files(standin.Folder(standin.Config{})), letters{}, len(sessions)
+	c.Files, c.FrontEnd, c.Sessions = files(content(standin.Config{})), letters{}, len(sessions)
 	e := New(c)
 	folder, err := fs.Sub(c.Files, "voices")
 	if err != nil {
@@ -118,6 +119,18 @@ func made(t testing.TB, c Config, sessions ...session) *Engine {
 	}
 	t.Cleanup(e.Close)
 	return e
+}
+
+var contents sync.Map
+
+// content is a stand-in folder, made once: its voices are a million random numbers.
+func content(c standin.Config) map[string][]byte {
+	if made, ok := contents.Load(c); ok {
+		return made.(map[string][]byte)
+	}
+	made := standin.Folder(c)
+	contents.Store(c, made)
+	return made
 }
 
 func files(content map[string][]byte) fstest.MapFS {
@@ -258,9 +271,9 @@ func TestSpoken(t *testing.T) {
 func TestPieces(t *testing.T) {
 	for name, text := range map[string]string{
 		"one sentence":   "The first piece is small, because a listener waits for it, the next is longer, and the rest comes whole.",
-		"no punctuation": strings.Repeat("alpha bravo charlie ", 100),
-		"one word":       strings.Repeat("x", 3000),
-		"sentences":      strings.Repeat("Ten words are in this sentence, more or less. ", 20),
+		"no punctuation": strings.Repeat("alpha bravo charlie ", 40),
+		"one word":       strings.Repeat("x", 1000),
+		"sentences":      strings.Repeat("Ten words are in this sentence, more or less. ", 10),
 	} {
 		var calls [][]int64
 		e := made(t, Config{Max: 100}, tones{calls: &calls})
@@ -336,7 +349,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestWeights(t *testing.T) {
-	good := standin.Folder(standin.Config{})
+	good := content(standin.Config{})
 	sum := sha256.Sum256(good["model.onnx"])
 	hexSum := hex.EncodeToString(sum[:])
 	change := func(name, content string) map[string][]byte {

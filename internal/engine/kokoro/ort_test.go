@@ -42,7 +42,7 @@ func library(t testing.TB) string {
 func folder(t testing.TB, c standin.Config) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range standin.Folder(c) {
+	for name, content := range content(c) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -258,6 +258,9 @@ func TestSpeaks(t *testing.T) {
 
 // Cases D1: every word of a text without punctuation is voiced, as long as in a short control.
 func TestLongTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of sound, made at once: not under the race detector")
+	}
 	e := loaded(t, standin.Config{}, Config{})
 	length := func(text string) float64 {
 		t.Helper()
