@@ -129,6 +129,9 @@ func Unknowns(p *artifact.Plan) autoscale.Unknowns {
 	return u
 }
 
+// atPeak is a rule's fleet of the peak, within its bounds.
+func atPeak(r capacity.Rule) int { return max(1, r.Min, min(r.Max, r.Peak)) }
+
 // Simulated is the configuration that plays a plan's fleet: what was measured of an instance, of its start and of its
 // price, with one rule's policies. Load, seed and mode are the caller's.
 func Simulated(p *artifact.Plan, r capacity.Rule, policies []capacity.Policy, alarms []capacity.Alarm) (sim.Config, error) {
@@ -147,7 +150,7 @@ func simulated(p *artifact.Plan, server *sim.Server, r capacity.Rule, policies [
 	}
 	u := Unknowns(p)
 	c := sim.Config{
-		Server: server, Routing: u.Router, Unknowns: u, Initial: max(1, r.Peak), Scaling: scaling,
+		Server: server, Routing: u.Router, Unknowns: u, Initial: atPeak(r), Scaling: scaling,
 		Gate: admission.Config{Depth: r.QueueMaxDepth, Places: 1}, Quota: p.Scenario.Quota, Price: p.Measured.PricePerHour,
 	}
 	c.Stages.Provision = time.Duration(p.Measured.Lag.Provision * float64(time.Second))
@@ -225,14 +228,14 @@ const surgeShare = 0.9
 // asks is the fleet that the load of the surge asks for, within the rule's bounds.
 func (c *chooser) asks(r capacity.Rule) int {
 	if r.LambdaStar == nil {
-		return max(1, r.Peak) // the published rule's fleet of the peak is its largest
+		return atPeak(r) // the published rule's fleet of the peak is its largest
 	}
-	return max(1, r.Peak, min(r.Max, int(math.Ceil(r.PeakRPS*c.p.Scenario.SurgeRatio / *r.LambdaStar * (1-1e-9)))))
+	return max(atPeak(r), min(r.Max, int(math.Ceil(r.PeakRPS*c.p.Scenario.SurgeRatio / *r.LambdaStar * (1-1e-9)))))
 }
 
 // least is the fewest of them that will do.
 func (c *chooser) least(r capacity.Rule) float64 {
-	from := float64(max(1, r.Peak))
+	from := float64(atPeak(r))
 	return from + surgeShare*(float64(c.asks(r))-from)
 }
 
@@ -256,7 +259,7 @@ func (c *chooser) breaks(f artifact.SurgeFigures, r capacity.Rule) string {
 
 // outcome plays a candidate under the usual settings.
 func (c *chooser) outcome(x capacity.Candidate, r capacity.Rule) (artifact.SurgeOutcome, error) {
-	o := artifact.SurgeOutcome{Candidate: x.Name, Policies: []string{}, Instances: max(1, r.Peak), Why: x.Unfit}
+	o := artifact.SurgeOutcome{Candidate: x.Name, Policies: []string{}, Instances: atPeak(r), Why: x.Unfit}
 	for _, pol := range x.Policies {
 		o.Policies = append(o.Policies, pol.Name)
 	}
