@@ -82,6 +82,9 @@ func scripts(t *testing.T, dir string) {
 			"glob":    glob,
 			"code":    code,
 			"wav":     wav,
+			"reader":  reader,
+			"does":    does,
+			"printed": printed,
 		},
 	})
 }
