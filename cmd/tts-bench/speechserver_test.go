@@ -8,10 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// TestScriptsKokoro measures for real too, so it has the machine to itself as well.
+func TestScriptsKokoro(t *testing.T) { scripts(t, "testdata/kokoro") }
 
 // runtimeLibrary is ONNX Runtime as make setup leaves it, or as LOADLINE_ONNXRUNTIME names it.
 func runtimeLibrary() (path string, found bool) {
