@@ -122,6 +122,7 @@ type Variant struct {
 	Revision      int
 	stages        Stages
 	hosting       *Hosting
+	found         int // place of the instance that was looked up last
 }
 
 // Current is how many instances are in service, those that drain included: SageMaker counts one until it is gone.
@@ -266,6 +267,14 @@ func (e *Endpoint) Variants() []Variant {
 	return out
 }
 
+// Counts are how many instances of a variant are wanted, and how many are in service; 0 of one that the endpoint does not have.
+func (e *Endpoint) Counts(variant string) (desired, current int) {
+	if v := e.variant(variant); v != nil {
+		return v.Desired, v.Current()
+	}
+	return 0, 0
+}
+
 // Held is how many instances of the type the endpoint holds or has asked for, as a quota counts them: during an update
 // those of both configurations.
 func (e *Endpoint) Held(instanceType string) int {
@@ -387,22 +396,25 @@ func (e *Endpoint) instance(id string) (*Variant, *Instance) {
 }
 
 func (v *Variant) find(id string) *Instance {
-	for i := range v.Instances {
-		if v.Instances[i].ID == id {
-			return &v.Instances[i]
+	// Those that are asked for one after the other stand beside each other, as a rule: looking every one up from the start
+	// would take the square of a large fleet.
+	for n := v.found + 1; n >= v.found-1; n-- {
+		if n >= 0 && n < len(v.Instances) && v.Instances[n].ID == id {
+			v.found = n
+			return &v.Instances[n]
+		}
+	}
+	for n := range v.Instances {
+		if v.Instances[n].ID == id {
+			v.found = n
+			return &v.Instances[n]
 		}
 	}
 	return nil
 }
 
-// foundAt is find for who knows where it was: looking every one up takes the square of a large fleet.
-func (v *Variant) foundAt(n int, id string) *Instance {
-	if n < len(v.Instances) && v.Instances[n].ID == id {
-		return &v.Instances[n]
-	}
-	return v.find(id)
-}
-
 func (e *Endpoint) remove(v *Variant, id string) {
-	v.Instances = slices.DeleteFunc(v.Instances, func(i Instance) bool { return i.ID == id })
+	if v.find(id) != nil {
+		v.Instances = slices.Delete(v.Instances, v.found, v.found+1)
+	}
 }

@@ -67,8 +67,8 @@ func (e *Endpoint) Next() (time.Time, bool) {
 		}
 	}
 	for _, v := range e.all() {
-		for _, i := range v.Instances {
-			sooner(i.due)
+		for n := range v.Instances {
+			sooner(v.Instances[n].due)
 		}
 	}
 	for _, c := range e.components {
@@ -89,11 +89,11 @@ func (e *Endpoint) Advance(now time.Time) []Event {
 		}
 		for _, v := range e.all() {
 			// A copy of the list: giving an instance up takes it out, and others of its change with it.
-			for n, was := range slices.Clone(v.Instances) {
+			for _, was := range slices.Clone(v.Instances) {
 				if was.due.IsZero() || was.due.After(due) {
 					continue
 				}
-				i := v.foundAt(n, was.ID)
+				i := v.find(was.ID)
 				if i == nil || i.due.IsZero() || i.due.After(due) {
 					continue
 				}
@@ -300,8 +300,8 @@ func (e *Endpoint) settle(events []Event, at time.Time) []Event {
 		if len(v.Instances) != v.Desired {
 			return events
 		}
-		for _, i := range v.Instances {
-			if i.Phase != Serving {
+		for n := range v.Instances {
+			if v.Instances[len(v.Instances)-1-n].Phase != Serving { // those that came last are ready last
 				return events
 			}
 		}

@@ -150,9 +150,12 @@ func (f *fluid) add(id string) {
 
 // take takes an instance out of its cohort, with what it holds.
 func (f *fluid) take(id string) (held float64, found bool) {
-	for n := range f.cohorts {
+	for n := len(f.cohorts) - 1; n >= 0; n-- { // those that came last go first
 		c := &f.cohorts[n]
-		at := slices.Index(c.ids, id)
+		at := len(c.ids) - 1
+		for at >= 0 && c.ids[at] != id {
+			at--
+		}
 		if at < 0 {
 			continue
 		}

@@ -288,16 +288,15 @@ func (w *world) due() {
 	w.handle(w.ep.Advance(w.at()))
 	for w.healthy(false) { // what has a start of no time
 	}
-	for _, id := range w.play.emptied() {
-		w.gone(id)
-	}
-	for i := 0; i < len(w.leaving); i++ {
-		if r := w.leaving[i]; r.at <= w.now {
+	w.left(w.play.emptied())
+	var over []string
+	for _, r := range w.leaving {
+		if r.at <= w.now {
 			w.play.drop(r.id)
-			w.gone(r.id)
-			i--
+			over = append(over, r.id)
 		}
 	}
+	w.left(over)
 	if w.now > 0 && w.now%period == 0 {
 		w.publish()
 	}
@@ -332,22 +331,38 @@ func (w *world) fulfil() {
 	}
 }
 
-func (w *world) gone(id string) {
-	w.leaving = slices.DeleteFunc(w.leaving, func(r report) bool { return r.id == id })
-	w.draining--
-	w.handle(w.ep.Gone(id, w.at()))
+// left tells the fleet of instances that have ended.
+func (w *world) left(ids []string) {
+	if ids == nil {
+		return
+	}
+	gone := map[string]bool{}
+	for _, id := range ids {
+		gone[id] = true
+	}
+	w.leaving = slices.DeleteFunc(w.leaving, func(r report) bool { return gone[r.id] })
+	for _, id := range ids {
+		w.draining--
+		w.handle(w.ep.Gone(id, w.at()))
+	}
 }
 
-// healthy reports the next container that has come up by now; at the start they are up at once.
+// healthy reports the containers that have come up by now, and says whether there were any; at the start they are up at once.
 func (w *world) healthy(atOnce bool) bool {
-	for i, r := range w.starting {
+	starting := w.starting
+	w.starting = nil
+	var up []report
+	for _, r := range starting {
 		if r.at <= w.now || atOnce {
-			w.starting = slices.Delete(w.starting, i, i+1)
-			w.handle(w.ep.Healthy(r.id, w.at()))
-			return true
+			up = append(up, r)
+		} else {
+			w.starting = append(w.starting, r)
 		}
 	}
-	return false
+	for _, r := range up { // one that was given up meanwhile is no matter to the fleet
+		w.handle(w.ep.Healthy(r.id, w.at()))
+	}
+	return up != nil
 }
 
 // handle does what the fleet's events ask for.
@@ -464,7 +479,10 @@ func (w *world) tell() {
 	w.nextPoint += w.point
 }
 
-func (w *world) desired() int { return w.ep.Variants()[0].Desired }
+func (w *world) desired() int {
+	n, _ := w.ep.Counts(variantName)
+	return n
+}
 
 // scaled is the world as the autoscaler sees it.
 type scaled world
@@ -472,8 +490,8 @@ type scaled world
 // Capacity of the endpoint.
 func (s *scaled) Capacity(string) (autoscale.Capacity, error) {
 	w := (*world)(s)
-	v := w.ep.Variants()[0]
-	return autoscale.Capacity{Desired: v.Desired, Current: v.Current(), Busy: w.ep.Status != fleet.InService, Reason: w.ep.Reason}, nil
+	desired, current := w.ep.Counts(variantName)
+	return autoscale.Capacity{Desired: desired, Current: current, Busy: w.ep.Status != fleet.InService, Reason: w.ep.Reason}, nil
 }
 
 // SetCapacity asks the endpoint for a capacity.
