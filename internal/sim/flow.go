@@ -349,8 +349,8 @@ func (f *flows) pool(n int) (*curve, int, error) {
 	if n == 1 {
 		return f.one, 1, nil
 	}
-	if n > 16 { // within 6 %: what is held by each hardly depends on how many there are
-		n = int(math.Round(16 * math.Pow(1.12, math.Round(math.Log(float64(n)/16)/math.Log(1.12)))))
+	if n > 16 { // within 6 %, and at most 243: what is held by each hardly depends on how many there are
+		n = int(math.Round(16 * math.Pow(1.12, math.Min(24, math.Round(math.Log(float64(n)/16)/math.Log(1.12))))))
 	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
