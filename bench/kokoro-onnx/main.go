@@ -340,16 +340,17 @@ func orders(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error {
 	fmt.Printf("\nbursts of requests for six texts each, 10 of each size: p95 of first audio within %v\norder      requests   p50 ms   p95 ms\n", slo)
 	q := map[admission.Order]int{}
 	for _, o := range both {
-		for n := 1; ; n += max(1, n/4) {
+		for n, missed := 1, 0; missed < 2; n += max(1, n/4) { // one miss may be the machine's
 			first, err := bursts(ctx, e, o, n, texts)
 			if err != nil {
 				return err
 			}
 			fmt.Printf("%-9s %9d %8.0f %8.0f\n", o, n, ms(quantile(first, 0.5)), ms(quantile(first, 0.95)))
 			if quantile(first, 0.95) > slo {
-				break
+				missed++
+				continue
 			}
-			q[o] = n
+			q[o], missed = n, 0
 		}
 	}
 	gain := float64(q[admission.Deadline]) / float64(max(1, q[admission.FIFO]))
