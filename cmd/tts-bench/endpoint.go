@@ -164,5 +164,7 @@ func (a *app) live() *report.Live {
 			width = w
 		}
 	}
-	return report.NewLive(a.stderr, tty, width)
+	live := report.NewLive(a.stderr, tty, width)
+	live.Colour = a.env["NO_COLOR"] == ""
+	return live
 }

@@ -57,6 +57,11 @@ type Progress interface {
 	Note(line string)                // stays
 }
 
+// Viewer is a Progress that can draw a rung.
+type Viewer interface {
+	Draw(now time.Time, p ladder.Progress)
+}
+
 // Config is one qmax measurement. A target by URL has no Freeze, Counter and Metrics.
 type Config struct {
 	Doc      *artifact.QMax // its header, settings and objective; results are filled in

@@ -104,18 +104,24 @@ func (m *rates) step(ctx context.Context, p openloop.Step) error {
 		return err
 	}
 	var mu sync.Mutex
-	done := 0
+	var now seen
 	var watch sync.WaitGroup
 	watched, unwatch := context.WithCancel(ctx)
 	watch.Go(func() { counts.watch(watched) })
 	began := time.Now()
 	watch.Go(func() {
 		for {
+			elapsed := time.Since(began)
+			view := ladder.Progress{
+				Title: title(m.Doc.Target.Model, m.Doc.Percentile, m.Doc.SLOOn, m.Doc.SLOMS),
+				Rung:  fmt.Sprintf("rate %d of %d", p.Index+1, len(m.Steps)), Load: fmt.Sprintf("%.2f/s (%.0f %% of μ)", p.Rate, 100*p.Share),
+				Percentile: m.Doc.Percentile, SLO: m.Doc.SLOMS / 1000, Proof: fmt.Sprintf("open loop: %d requests at this rate, sent when they are due", len(p.At)),
+				Elapsed: elapsed, Hold: p.Profile.Len(), Left: m.left(p, elapsed),
+			}
 			mu.Lock()
-			n := done
+			now.tell(&view)
 			mu.Unlock()
-			m.Progress.Show(time.Now(), fmt.Sprintf("rate %d of %d: %.2f a second (%.0f %% of μ), %d of %d done, %s of %s; about %s left",
-				p.Index+1, len(m.Steps), p.Rate, 100*p.Share, n, len(p.At), clock(time.Since(began)), clock(p.Profile.Len()), clock(m.left(p, time.Since(began)))))
+			draw(m.Progress, view)
 			if pause(watched, time.Second) != nil {
 				return
 			}
@@ -125,7 +131,7 @@ func (m *rates) step(ctx context.Context, p openloop.Step) error {
 	sent, err := m.Open(ctx, p.Index, m.seq, p.At, func(r sample.Request) {
 		requests = append(requests, r)
 		mu.Lock()
-		done++
+		now.add(r, sample.Mark(m.Doc.SLOOn), sample.FromIntended, m.Doc.SLOMS/1000)
 		mu.Unlock()
 	})
 	unwatch()
