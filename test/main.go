@@ -32,6 +32,13 @@ var racing = []string{
 	"./internal/codec/...", "./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...",
 }
 
+// fuzzed is the parsers of what others write, by package: each is given a few thousand inputs made up anew, a second or two.
+// What once failed is kept with the package's tests.
+var fuzzed = [][2]string{
+	{"./internal/artifact", "FuzzRead"}, {"./internal/trace", "FuzzRead"}, {"./internal/audio", "FuzzCuts"}, {"./internal/wire", "FuzzCBOR"},
+	{"./internal/wire", "FuzzEvents"}, {"./internal/serve", "FuzzRequestBody"}, {"./internal/scaleout", "FuzzParseMarker"}, {"./internal/registry", "FuzzEdit"},
+}
+
 // realTime is the packages whose tests measure in real time: they run alone, one after the other.
 var realTime = []string{"loadline/cmd/tts-bench", "loadline/bench/selfaudit"}
 
@@ -49,6 +56,9 @@ var steps = []step{
 }
 
 func main() {
+	for _, f := range fuzzed {
+		steps = append(steps, step{name: "fuzz " + f[0] + " " + f[1], argv: []string{"go", "test", "-run", "^$", "-fuzz", "^" + f[1] + "$", "-fuzztime", "3000x", "-parallel", "2", f[0]}})
+	}
 	var t tally
 	for _, s := range steps {
 		began := time.Now()
