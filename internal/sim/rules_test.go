@@ -188,6 +188,31 @@ func TestServerOf(t *testing.T) {
 	}
 }
 
+// TestServerPlaces is how many requests an instance executes at once, as its Q_max shows.
+func TestServerPlaces(t *testing.T) {
+	side := func(q int, s float64) (ps []capacity.Point) { // q of s seconds each, side by side
+		for n := 1; n <= q; n++ {
+			ps = append(ps, capacity.Point{N: n, X: float64(n) / s})
+		}
+		return ps
+	}
+	for _, c := range []struct {
+		name string
+		m    capacity.Measured
+		want int
+	}{
+		{"a queue of 50 within the objective", capacity.Measured{Points: published, QMax: 50, MuPlan: 17, SLO: 3, SMean: 0.061}, 1},
+		{"Q_max not known", capacity.Measured{Points: published, MuPlan: 17, SLO: 3, SMean: 0.061, FirstAudioAt1: 40}, 1},
+		{"streams of five minutes heard at once", capacity.Measured{Points: side(4, 300), QMax: 4, MuPlan: 4. / 300, SLO: 0.3, SMean: 300, FirstAudioAt1: 120}, 4},
+		{"streams of a second, two of which fit into the objective one after the other", capacity.Measured{Points: side(4, 1), QMax: 4, MuPlan: 4, SLO: 0.5, SMean: 1, FirstAudioAt1: 10}, 2},
+		{"whole replies, for which no number of places accounts", capacity.Measured{Points: side(4, 300), QMax: 4, MuPlan: 4. / 300, SLO: 10, SMean: 300}, 1},
+	} {
+		if s := must[*Server](t)(ServerOf(c.m, c.m.QMax)); s.places != c.want {
+			t.Errorf("%s: %d places, not %d", c.name, s.places, c.want)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	good := Config{Server: serverOf(t, ServerConfig{CS2: 0.01, Depth: 50}), Initial: 1}
 	good.Gate.Depth = 50

@@ -60,8 +60,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// ServerOf is the server of a plan's measurements: its throughput is lowered to the bound that the plan counts with. A
-// service is taken for variable where nothing is known of it.
+// ServerOf is the server of a plan's measurements: its throughput is lowered to the bound that the plan counts with, and it
+// executes as many requests at once as the ladder's Q_max shows (one where that is not known). A service is taken for
+// variable where nothing is known of it.
 func ServerOf(m capacity.Measured, depth int) (*Server, error) {
 	cs2 := 1.0
 	if m.CS2 != nil {
@@ -80,7 +81,22 @@ func ServerOf(m capacity.Measured, depth int) (*Server, error) {
 	if alone := m.SMean; m.FirstAudioAt1 > 0 && alone > 0 {
 		first = math.Min(1, m.FirstAudioAt1/1000/alone)
 	}
-	return NewServer(ServerConfig{Points: points, CS2: cs2, SLO: time.Duration(m.SLO * float64(time.Second)), First: first, Depth: depth})
+	return NewServer(ServerConfig{Points: points, CS2: cs2, Places: placesOf(m, model, first), SLO: time.Duration(m.SLO * float64(time.Second)), First: first, Depth: depth})
+}
+
+// placesOf is the fewest requests executing at once with which an instance can have held Q_max within the objective, as
+// the ladder saw it do: those in front of a request take (Q_max − places)/X(Q_max) until it begins, and it is heard after
+// its own share of places/X(Q_max). A server that speaks one text after the other needs one place; long streams that play
+// side by side need nearly Q_max of them. No number explains it where a reply is heard at its end only, and it is one.
+func placesOf(m capacity.Measured, model capacity.Instance, first float64) int {
+	const doubt = 1.1 // the objective is on a percentile and this is a mean; throughput is known within some percent
+	q, x := m.QMax, model.Rate(float64(m.QMax))
+	for places := 1; places <= q; places++ {
+		if (float64(q-places)+first*float64(places))/x <= doubt*m.SLO {
+			return places
+		}
+	}
+	return 1
 }
 
 // most is what an instance completes a second at its best.
