@@ -284,6 +284,9 @@ func (a *app) preflight(ctx context.Context, cfg aws.Config, t target, stateDir 
 		s = declared(t.model)
 		s.want.Endpoint, s.want.Variant = t.Endpoint, t.Variant
 	}
+	if t.Component != "" {
+		s.want.Component = t.Component
+	}
 	r, err := a.audited(ctx, awsfleet.NewAuditor(cfg), s, stateDir)
 	if err != nil {
 		note(fmt.Sprintf("drift: what is deployed could not be compared: %v", err))
@@ -302,8 +305,13 @@ func (a *app) preflight(ctx context.Context, cfg aws.Config, t target, stateDir 
 // permitted names what a measurement needs and the caller may not do, before anything is changed. Tags and logs it can do
 // without; an account that does not let its permissions be simulated is said to be unchecked.
 func (a *app) permitted(ctx context.Context, cfg aws.Config, note func(string)) error {
-	needed := slices.DeleteFunc(actionsOf("measuring", false), func(action string) bool {
-		return strings.HasPrefix(action, "logs:") || strings.HasSuffix(action, "Tags") || strings.HasPrefix(action, "servicequotas:") || strings.HasPrefix(action, "iam:")
+	return a.permittedFor(ctx, cfg, false, note)
+}
+
+// permittedFor is permitted of instances, or of the copies of an inference component.
+func (a *app) permittedFor(ctx context.Context, cfg aws.Config, component bool, note func(string)) error {
+	needed := slices.DeleteFunc(actionsOf("measuring", component), func(action string) bool {
+		return !pinning(action, component) || strings.HasPrefix(action, "logs:") || strings.HasSuffix(action, "Tags") || strings.HasPrefix(action, "servicequotas:") || strings.HasPrefix(action, "iam:")
 	})
 	denied, err := awsfleet.Denied(ctx, cfg, needed)
 	if err != nil {

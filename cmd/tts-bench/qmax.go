@@ -80,6 +80,7 @@ way out; after a kill, tts-bench thaw does. By --url nothing is changed and Clou
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	f.target.add(fl)
+	f.target.componentFlags(fl)
 	fl.Float64Var(&f.sloMS, "slo-ms", 0, "objective in milliseconds (default: the model's, else 3000; also --ttfab-slo-ms)")
 	fl.Float64Var(&f.percentile, "percentile", 0, "share of requests that must meet it, in percent (default: the model's, else 95)")
 	fl.StringVar(&f.sloOn, "slo-on", "", "what it is set on: first-audio, first-audible or total (default: first-audio; total for other payloads)")
@@ -352,7 +353,7 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) (failed error) {
 		defer func() { failed = errors.Join(failed, drop()) }()
 		j.noFreeze = true // it has one instance, and no scaling
 	}
-	v, hold, err := a.claim(ctx, cfg, &j.to, j.stateDir, live)
+	v, hold, err := a.claimed(ctx, cfg, &j.to, j.stateDir, live)
 	if err != nil {
 		return err
 	}
@@ -361,7 +362,7 @@ func (a *app) qmaxSageMaker(cmd *cobra.Command, j *qmaxJob) (failed error) {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
 	if !j.noFreeze {
-		if err := a.permitted(ctx, cfg, live.Note); err != nil {
+		if err := a.permittedFor(ctx, cfg, j.to.Component != "", live.Note); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (j *qmaxJob) name() string {
 	if j.to.URL != "" {
 		return j.to.Model + " at " + j.to.URL
 	}
-	s := j.to.Model + " at " + j.to.Endpoint
+	s := j.to.Model + " at " + j.to.what()
 	if j.to.Variant != "" {
 		s += "/" + j.to.Variant
 	}
@@ -221,7 +221,7 @@ func answer(doc *artifact.QMax) string {
 		say("By pass: %s; the smallest counts.", strings.Join(passes, ", "))
 	}
 	if doc.Mu.Value > 0 {
-		s := fmt.Sprintf("One instance completes at most %.1f requests a second", doc.Mu.Value)
+		s := fmt.Sprintf("One %s completes at most %.1f requests a second", one(doc.Target), doc.Mu.Value)
 		if doc.Mu.Low != nil && doc.Mu.High != nil {
 			s += fmt.Sprintf(" (%.1f to %.1f)", *doc.Mu.Low, *doc.Mu.High)
 		}

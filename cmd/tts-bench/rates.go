@@ -80,6 +80,7 @@ On a SageMaker endpoint scaling is frozen at one instance meanwhile, as by qmax.
 	fl.StringVar(&f.qmax, "qmax", "", "ladder of the same configuration: μ, the objective and the texts come from it (required)")
 	fl.StringVar(&f.plan, "plan", "", "plan whose λ* and λ*·(1 + h) are measured too")
 	f.target.add(fl)
+	f.target.componentFlags(fl)
 	fl.Float64SliceVar(&f.shares, "shares", ratesShares, "rates as shares of μ")
 	fl.Var(durationFlag{&f.hold}, "hold", "how long each rate is measured, after its warm-up (default: by how slowly the queue forgets, 30 s to 15 m)")
 	fl.Var(durationFlag{&f.idle}, "idle", "pause between rates")
@@ -153,6 +154,9 @@ func (a *app) ratesJob(cmd *cobra.Command, f *ratesFlags) (*ratesJob, error) {
 		}
 	}
 	// What the ladder measured is measured again, unless another target is named.
+	if q.Target.URL == "" && !set("url") {
+		f.target.ofLadder(q.Target, set)
+	}
 	if q.Target.URL == "" && !set("endpoint") && !set("model") && !set("url") {
 		f.target.endpoint = q.Target.Endpoint
 		if !set("variant") {
@@ -294,7 +298,7 @@ func (j *ratesJob) name() string {
 	if j.to.URL != "" {
 		return j.to.Model + " at " + j.to.URL
 	}
-	return j.to.Model + " at " + j.to.Endpoint + " by " + j.to.Transport
+	return j.to.Model + " at " + j.to.what() + " by " + j.to.Transport
 }
 
 // document is the record before anything is measured.
@@ -335,7 +339,7 @@ func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) (failed error) {
 		defer func() { failed = errors.Join(failed, drop()) }()
 		j.noFreeze = true // it has one instance, and no scaling
 	}
-	v, hold, err := a.claim(ctx, cfg, &j.to, j.stateDir, live)
+	v, hold, err := a.claimed(ctx, cfg, &j.to, j.stateDir, live)
 	if err != nil {
 		return err
 	}
@@ -344,7 +348,7 @@ func (a *app) ratesSageMaker(cmd *cobra.Command, j *ratesJob) (failed error) {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
 	if !j.noFreeze {
-		if err := a.permitted(ctx, cfg, live.Note); err != nil {
+		if err := a.permittedFor(ctx, cfg, j.to.Component != "", live.Note); err != nil {
 			return err
 		}
 	}

@@ -55,6 +55,7 @@ machine: speech-server is started for it, with eSpeak NG's voice where that is i
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	f.target.add(fl)
+	f.target.componentFlags(fl)
 	fl.StringVar(&f.out, "out", "say.wav", "WAV file to write; an earlier one is replaced")
 	fl.BoolVar(&f.play, "play", false, "play it too, with the first player found on this machine")
 	fl.Var(durationFlag{&f.deadline}, "deadline", "longest that the request may take")

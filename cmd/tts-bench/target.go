@@ -39,6 +39,7 @@ type targetFlags struct {
 	headers             []string
 	body, payload, end  string
 	bidiFlagged
+	componentFlagged
 }
 
 func (f *targetFlags) add(fl *pflag.FlagSet) {
@@ -94,6 +95,7 @@ func (a *app) target(f targetFlags, set func(string) bool) (target, error) {
 	add(f.url == "" && set("end") && f.transport != bidi, "--end is for --url, and for --transport bidi")
 	add(f.url == "" && f.transport != responseStream && f.transport != invoke && f.transport != bidi, "--transport %q: response-stream, invoke or bidi", f.transport)
 	bad = append(bad, a.bidiMisuse(f, set)...)
+	bad = append(bad, f.componentMisuse(f, set)...)
 
 	var err error
 	if t.payload, err = audio.ParsePayload(f.payload); err != nil {
@@ -109,7 +111,7 @@ func (a *app) target(f targetFlags, set func(string) bool) (target, error) {
 		}
 		return t, exit.Misuse(errors.Join(bad...))
 	}
-	t.Transport = f.transport
+	t.Transport, t.Component = f.transport, f.component
 	if f.transport == bidi {
 		if err := t.overBidi(a, f, set); err != nil {
 			bad = append(bad, err)
@@ -219,7 +221,7 @@ func (a *app) open(cfg aws.Config, t target, streams int) (load.Transport, error
 		tr, err = t.door.Open(transport.DoorOptions{Net: net, URL: t.url, Header: t.header, Spoken: t.spoken, End: t.end, Payload: t.payload})
 	default:
 		tr, err = transport.NewSageMaker(cfg, transport.SageMakerOptions{
-			Net: net, Endpoint: t.Endpoint, Variant: t.Variant, Invoke: t.Transport == invoke, Body: t.body, Payload: t.payload,
+			Net: net, Endpoint: t.Endpoint, Variant: t.Variant, Component: t.Component, Invoke: t.Transport == invoke, Body: t.body, Payload: t.payload,
 		})
 	}
 	return tr, exit.Misuse(err)

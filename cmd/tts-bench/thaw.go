@@ -22,6 +22,7 @@ const thawExample = `  # after a run that was killed
 // thawFlags are the flags of thaw.
 type thawFlags struct {
 	endpoint, variant   string
+	component           string
 	region, endpointURL string
 	stateDir            string
 	restoreCapacity     bool
@@ -33,7 +34,7 @@ func (a *app) thawCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "thaw",
 		Short: "put an endpoint back that a killed run left frozen",
-		Long: `thaw restores scaling and the instance count from the freeze record that a run wrote before its first change:
+		Long: `thaw restores scaling and the count of instances, or of copies, from the freeze record that a run wrote before its first change:
 the file on this machine, else the endpoint's tag. Without either it activates scaling that is suspended. It reads
 back what it did, and doing it twice does no harm.`,
 		Example: thawExample,
@@ -44,6 +45,7 @@ back what it did, and doing it twice does no harm.`,
 	fl.SortFlags = false
 	fl.StringVar(&f.endpoint, "endpoint", "", "SageMaker endpoint (required)")
 	fl.StringVar(&f.variant, "variant", "", "its variant (default: the only one, or that of the only record)")
+	fl.StringVar(&f.component, "component", "", "without a record: its inference component whose copies are put back (default: what the record or the tag names)")
 	fl.StringVar(&f.region, "region", "", "AWS region (default: the record's, else the SDK's)")
 	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint instead of AWS (default: the record's)")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")
@@ -61,7 +63,7 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 	if f.restoreCapacity != set("desired") {
 		bad = append(bad, errors.New("--restore-capacity and --desired N belong together"))
 	} else if f.restoreCapacity && f.desired < 1 {
-		bad = append(bad, fmt.Errorf("--desired %d: an endpoint has at least 1 instance", f.desired))
+		bad = append(bad, fmt.Errorf("--desired %d: at least 1", f.desired))
 	}
 	if len(bad) > 0 {
 		return exit.Misuse(errors.Join(bad...))
@@ -118,7 +120,12 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 	if rec, err = hold.Record(); err != nil {
 		return exit.CannotTell(err)
 	}
-	did, err := measure.Thaw(ctx, v, records{hold}, rec, f.desired)
+	did, err := measure.Thaw(ctx, v.Of(f.component), records{hold}, rec, f.desired)
+	if errors.Is(err, awsfleet.ErrNoComponent) && (rec != nil || f.component == "") {
+		if err = errors.Join(v.Untag(ctx), hold.Remove()); err == nil {
+			did = "the inference component whose copies were pinned no longer exists: there is nothing to put back, its freeze record is removed"
+		}
+	}
 	live.Close()
 	if err != nil {
 		return err

@@ -84,6 +84,7 @@ tts-bench thaw does.`,
 	fl.StringVar(&f.qmax, "qmax", "", "ladder of the same configuration: what recovered means comes from it (required)")
 	fl.StringVar(&f.trigger, "trigger", forceDesired, "force-desired: our own capacity call; policy: the deployed policy decides")
 	f.target.add(fl)
+	f.target.componentFlags(fl)
 	fl.IntVar(&f.probe, "probe-concurrency", 0, "requests that the probe holds, even; it and its half are rungs of the ladder (default: the ladder's pair)")
 	fl.IntVar(&f.runs, "runs", 1, "scale-outs; plans use the slowest")
 	fl.Var(durationFlag{&f.warmup}, "warmup", "how long the probe is held before the capacity call; it is in no stage")
@@ -155,6 +156,7 @@ func (a *app) ttotalJob(cmd *cobra.Command, f *ttotalFlags) (*ttotalJob, error) 
 		return nil, exit.Misuse(fmt.Errorf("--qmax %s was measured by URL: a SageMaker endpoint's ladder is needed", f.qmax))
 	}
 	// What the ladder measured is measured again, unless another target is named.
+	f.target.ofLadder(q.Target, set)
 	if !set("endpoint") && !set("model") {
 		f.target.endpoint = q.Target.Endpoint
 		if !set("variant") {
@@ -237,7 +239,11 @@ func (j *ttotalJob) dryRunText() string {
 	if n := j.ladder.Mu.Value; n > 0 {
 		fmt.Fprintf(w, "requests    about %.0f, at most %.0f\n", 1.5*n*j.wall(4*time.Minute).Seconds(), 2*n*j.wall(j.maxWait).Seconds())
 	}
-	fmt.Fprintf(w, "quota       one instance more than it has now\n")
+	if j.to.Component == "" {
+		fmt.Fprintf(w, "quota       one instance more than it has now\n")
+	} else {
+		fmt.Fprintf(w, "quota       room for one copy more, or one instance more\n")
+	}
 	if m := j.to.model; m == nil || m.Price == nil {
 		fmt.Fprintf(w, "money       unknown: %s has no price for it\n", j.target.models)
 	} else {
@@ -253,12 +259,12 @@ func (j *ttotalJob) price() string {
 	if m := j.to.model; m != nil && m.Price != nil {
 		return fmt.Sprintf("it costs at most %.2f beyond what it costs now, over at most %s", m.Price.PerHour*j.wall(j.maxWait).Hours(), short(j.wall(j.maxWait)))
 	}
-	return fmt.Sprintf("what it costs is not known; it takes at most %s with one instance more", short(j.wall(j.maxWait)))
+	return fmt.Sprintf("what it costs is not known; it takes at most %s with one %s more", short(j.wall(j.maxWait)), one(j.to.Target))
 }
 
 func (j *ttotalJob) name() string {
-	s := j.to.Model + " at " + j.to.Endpoint
-	if j.to.Variant != "" {
+	s := j.to.Model + " at " + j.to.what()
+	if j.to.Variant != "" && j.to.Component == "" {
 		s += "/" + j.to.Variant
 	}
 	return s + " by " + j.to.Transport
@@ -294,7 +300,7 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, drop()) }()
 	}
-	v, hold, err := a.claim(ctx, cfg, &j.to, j.stateDir, live)
+	v, hold, err := a.claimed(ctx, cfg, &j.to, j.stateDir, live)
 	if err != nil {
 		return err
 	}
@@ -303,7 +309,7 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 		a.preflight(ctx, cfg, j.to, j.stateDir, live.Note)
 	}
 	if !j.clone {
-		if err := a.permitted(ctx, cfg, live.Note); err != nil {
+		if err := a.permittedFor(ctx, cfg, j.to.Component != "", live.Note); err != nil {
 			return err
 		}
 	}
@@ -386,6 +392,9 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 
 // room checks that the account may run one instance more. A quota that could not be read is said, not guessed.
 func (a *app) room(ctx context.Context, cfg aws.Config, s freeze.Variant) (notes []string, err error) {
+	if s.Component != "" {
+		return copiesNeeded(s), nil
+	}
 	quota, err := awsfleet.Quota(ctx, cfg, s.Fingerprint.InstanceType)
 	if err != nil {
 		return []string{fmt.Sprintf("whether the account may run one more %s could not be read: %v", s.Fingerprint.InstanceType, err)}, nil

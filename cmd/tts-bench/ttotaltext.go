@@ -11,7 +11,7 @@ import (
 // ttotalText is the stages and the total.
 func ttotalText(name string, t *artifact.TTotal) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, %d to %d instances\n\n", name, t.Trigger, t.From, t.To)
+	fmt.Fprintf(&b, "%s, %s, %d to %d %s\n\n", name, t.Trigger, t.From, t.To, several(t.Target))
 	rows := make([][]string, 0, len(t.Durations)+1)
 	source := map[string]artifact.Stage{}
 	for _, s := range t.Timeline {

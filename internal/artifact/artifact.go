@@ -119,6 +119,8 @@ type Freeze struct {
 	Endpoint  string    `json:"endpoint"`
 	Variant   string    `json:"variant"`
 	URL       string    `json:"endpoint_url,omitempty"` // a local endpoint's, so that thaw finds it
+	// Component is the inference component whose copies were pinned: counts and bounds are of copies then.
+	Component string `json:"component,omitempty"`
 
 	CloneOf   string `json:"clone_of,omitempty"` // the whole endpoint is a temporary clone of this one, and is to be deleted
 	HadTarget bool   `json:"had_target"`         // a scalable target was registered

@@ -25,7 +25,7 @@ const settleLimit = 30 * time.Minute
 // Freeze suspends scaling, pins the variant to pin instances, waits until it holds them, and reads back that all is so.
 // rec, its state before, has been kept by then; it also goes on the endpoint as a tag where that is permitted.
 func (v *Variant) Freeze(ctx context.Context, rec artifact.Freeze, pin int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("endpoint %s did not settle at %d instances within %s", v.endpoint, pin, settleLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("%s did not settle at %d within %s", v.resource(), pin, settleLimit))
 	defer cancel()
 	v.tag(ctx, rec)
 	if rec.HadTarget {
@@ -113,7 +113,7 @@ func (v *Variant) Activate(ctx context.Context, desired int) error {
 func (v *Variant) register(ctx context.Context, t *freeze.Target) error {
 	in := &applicationautoscaling.RegisterScalableTargetInput{
 		ServiceNamespace:  aas.ServiceNamespaceSagemaker,
-		ScalableDimension: aas.ScalableDimensionSageMakerVariantDesiredInstanceCount,
+		ScalableDimension: v.dimension(),
 		ResourceId:        aws.String(v.resource()),
 		SuspendedState: &aas.SuspendedState{
 			DynamicScalingOutSuspended: &t.Suspended.Out,
@@ -151,12 +151,7 @@ func (v *Variant) Scale(ctx context.Context, n int) (at time.Time, err error) {
 		if desired == n {
 			return at, nil
 		}
-		_, err = v.sagemaker.UpdateEndpointWeightsAndCapacities(ctx, &sagemaker.UpdateEndpointWeightsAndCapacitiesInput{
-			EndpointName: &v.endpoint,
-			DesiredWeightsAndCapacities: []sm.DesiredWeightAndCapacity{
-				{VariantName: &v.name, DesiredInstanceCount: aws.Int32(int32(n))},
-			},
-		})
+		err = v.ask(ctx, n)
 		switch {
 		case err == nil:
 			return at, nil
@@ -172,9 +167,25 @@ func (v *Variant) Scale(ctx context.Context, n int) (at time.Time, err error) {
 	}
 }
 
+// ask asks once for a count of instances, or of copies.
+func (v *Variant) ask(ctx context.Context, n int) error {
+	if v.component != "" {
+		_, err := v.sagemaker.UpdateInferenceComponentRuntimeConfig(ctx, &sagemaker.UpdateInferenceComponentRuntimeConfigInput{
+			InferenceComponentName: &v.component, DesiredRuntimeConfig: &sm.InferenceComponentRuntimeConfig{CopyCount: aws.Int32(int32(n))}})
+		return err
+	}
+	_, err := v.sagemaker.UpdateEndpointWeightsAndCapacities(ctx, &sagemaker.UpdateEndpointWeightsAndCapacitiesInput{
+		EndpointName: &v.endpoint,
+		DesiredWeightsAndCapacities: []sm.DesiredWeightAndCapacity{
+			{VariantName: &v.name, DesiredInstanceCount: aws.Int32(int32(n))},
+		},
+	})
+	return err
+}
+
 // Settle waits until the variant holds n instances and the endpoint is in service.
 func (v *Variant) Settle(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("endpoint %s did not settle at %d instances within %s", v.endpoint, n, settleLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, fmt.Errorf("%s did not settle at %d within %s", v.resource(), n, settleLimit))
 	defer cancel()
 	_, err := v.settle(ctx, fmt.Sprintf("waiting for it to hold %d", n), func(s freeze.Variant) bool {
 		return s.Status == freeze.InService && s.Desired == n && s.Current == n
@@ -184,6 +195,9 @@ func (v *Variant) Settle(ctx context.Context, n int) error {
 
 // Look is the variant's status and counts, and why its last change failed, by one call.
 func (v *Variant) Look(ctx context.Context) (measure.Look, error) {
+	if v.component != "" {
+		return v.copies(ctx)
+	}
 	out, err := v.describe(ctx)
 	if err != nil {
 		return measure.Look{}, err
@@ -218,7 +232,7 @@ func (v *Variant) settle(ctx context.Context, saying string, wanted func(freeze.
 		}
 		switch s.Status {
 		case "Failed", "OutOfService", "UpdateRollbackFailed", "Deleting":
-			return s, exit.Refuse(fmt.Errorf("endpoint %s is %s: it will not settle by itself", v.endpoint, s.Status))
+			return s, exit.Refuse(fmt.Errorf("%s is %s: it will not settle by itself", v.resource(), s.Status))
 		}
 		v.Say(fmt.Sprintf("%s: %s, desired %d, current %d", saying, s.Status, s.Desired, s.Current))
 		if err := b.pause(ctx); err != nil {

@@ -2,6 +2,8 @@ package awsfleet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
@@ -9,7 +11,80 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/audit"
+	"loadline/internal/exit"
+	"loadline/internal/measure"
 )
+
+// ErrNoComponent is an inference component that AWS says does not exist.
+var ErrNoComponent = errors.New("inference component does not exist")
+
+// VariantOf is the variant that holds an inference component. One of another endpoint is refused.
+func VariantOf(ctx context.Context, cfg aws.Config, endpoint, component string) (string, error) {
+	if !audit.ValidName(component) {
+		return "", exit.Misuse(fmt.Errorf("inference component name %q is not one: 1 to 63 letters, digits and single hyphens", component))
+	}
+	v := &Variant{region: cfg.Region, component: component, sagemaker: sagemaker.NewFromConfig(cfg)}
+	out, err := v.describeComponent(ctx)
+	if err != nil {
+		return "", err
+	}
+	if of := aws.ToString(out.EndpointName); of != endpoint {
+		return "", exit.Refuse(fmt.Errorf("inference component %s is of endpoint %s, not of %s: give --endpoint %s", component, of, endpoint, of))
+	}
+	return aws.ToString(out.VariantName), nil
+}
+
+func (v *Variant) describeComponent(ctx context.Context) (*sagemaker.DescribeInferenceComponentOutput, error) {
+	out, err := v.sagemaker.DescribeInferenceComponent(ctx, &sagemaker.DescribeInferenceComponentInput{InferenceComponentName: &v.component})
+	switch {
+	case err == nil:
+		return out, nil
+	case is(err, "ValidationException", "Could not find"):
+		return nil, exit.Refuse(fmt.Errorf("%w: %q in %s", ErrNoComponent, v.component, v.region))
+	}
+	return nil, unread("read inference component "+v.component, err)
+}
+
+// copies is the component's status and how many copies it has, and why its last change failed, by one call.
+func (v *Variant) copies(ctx context.Context) (measure.Look, error) {
+	out, err := v.describeComponent(ctx)
+	if err != nil {
+		return measure.Look{}, err
+	}
+	look := measure.Look{Status: string(out.InferenceComponentStatus), Reason: aws.ToString(out.FailureReason), Modified: aws.ToTime(out.LastModifiedTime)}
+	if n := out.RuntimeConfig; n != nil {
+		look.Desired, look.Current = int(aws.ToInt32(n.DesiredCopyCount)), int(aws.ToInt32(n.CurrentCopyCount))
+	}
+	return look, nil
+}
+
+// Untag takes the freeze record off the endpoint: what it says is of nothing that is there.
+func (v *Variant) Untag(ctx context.Context) error {
+	out, err := v.describe(ctx)
+	if err == nil {
+		v.untag(ctx, aws.ToString(out.EndpointArn))
+	}
+	return err
+}
+
+// neighbours are the other inference components of the variant: they share its instances.
+func (v *Variant) neighbours(ctx context.Context) ([]string, error) {
+	pages := sagemaker.NewListInferenceComponentsPaginator(v.sagemaker, &sagemaker.ListInferenceComponentsInput{
+		EndpointNameEquals: &v.endpoint, VariantNameEquals: &v.name, MaxResults: aws.Int32(100)})
+	var names []string
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page.InferenceComponents {
+			if name := aws.ToString(c.InferenceComponentName); name != v.component {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
 
 // inside reads an inference component and the container that its copies run.
 func inside(ctx context.Context, client *sagemaker.Client, name string) (*sagemaker.DescribeInferenceComponentOutput, []sm.ContainerDefinition, error) {

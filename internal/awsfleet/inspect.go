@@ -146,8 +146,12 @@ func nearest(name string, names []string, n int) []string {
 	return sorted[:min(n, len(sorted))]
 }
 
-// Count is the variant's status and counts, by one call.
+// Count is the variant's status and counts, or its component's, by one call.
 func (v *Variant) Count(ctx context.Context) (status string, desired, current int, err error) {
+	if v.component != "" {
+		c, err := v.copies(ctx)
+		return c.Status, c.Desired, c.Current, err
+	}
 	out, err := v.describe(ctx)
 	if err != nil {
 		return "", 0, 0, err
@@ -179,8 +183,16 @@ func (v *Variant) Inspect(ctx context.Context) (freeze.Variant, error) {
 	}
 	if n, err := v.invocations(ctx); err == nil {
 		s.Invocations = &n
+		if v.component != "" { // what is published is per copy
+			n *= float64(max(1, s.Current))
+		}
 	} else {
 		v.Note(fmt.Sprintf("its traffic of the last 10 minutes could not be read: %v", err))
+	}
+	if v.component != "" {
+		if s.Neighbours, err = v.neighbours(ctx); err != nil {
+			v.Note(fmt.Sprintf("whether other inference components share its instances could not be read: %v", plain(err)))
+		}
 	}
 	return s, context.Cause(ctx)
 }
@@ -214,6 +226,16 @@ func (v *Variant) state(ctx context.Context) (freeze.Variant, error) {
 	s.Desired, s.Current = int(aws.ToInt32(pv.DesiredInstanceCount)), int(aws.ToInt32(pv.CurrentInstanceCount))
 	s.Async = out.AsyncInferenceConfig != nil
 	s.Fingerprint.ImageDigest = deployedDigest(pv)
+	if v.component != "" {
+		c, err := v.copies(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.Component, s.Desired, s.Current = v.component, c.Desired, c.Current
+		if s.Status == freeze.InService {
+			s.Status = c.Status
+		}
+	}
 
 	s.Target, err = v.target(ctx)
 	return s, err
@@ -240,6 +262,9 @@ func (v *Variant) Of(component string) *Variant {
 	v.component = component
 	return v
 }
+
+// Take is Of, as measure.Thawable has it.
+func (v *Variant) Take(component string) { v.component = component }
 
 // resource is the id under which Application Auto Scaling knows the variant, or its inference component.
 func (v *Variant) resource() string {

@@ -12,8 +12,13 @@ import (
 	"loadline/internal/scaleout"
 )
 
-// logGroup is where SageMaker puts what the endpoint's containers print.
-func (v *Variant) logGroup() string { return "/aws/sagemaker/Endpoints/" + v.endpoint }
+// logGroup is where SageMaker puts what the endpoint's containers print, or those of the component.
+func (v *Variant) logGroup() string {
+	if v.component != "" {
+		return "/aws/sagemaker/InferenceComponents/" + v.component
+	}
+	return "/aws/sagemaker/Endpoints/" + v.endpoint
+}
 
 // Streams are the names of the variant's log streams, one an instance. A group that is not there yet has none.
 func (v *Variant) Streams(ctx context.Context) ([]string, error) {

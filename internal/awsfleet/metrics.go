@@ -1,6 +1,7 @@
 package awsfleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 )
 
 // Read asks CloudWatch for the variant's metrics between from and to, rounded outwards to whole minutes. A metric of
-// which nothing is published is absent from the answer.
+// which nothing is published is absent from the answer. Of an inference component they are its own, per copy.
 func (v *Variant) Read(ctx context.Context, metrics []measure.Metric, from, to time.Time) (map[measure.Metric][]measure.Point, error) {
 	from, to = from.Truncate(time.Minute), to.Add(time.Minute-1).Truncate(time.Minute)
 	queries := make([]cw.MetricDataQuery, len(metrics))
@@ -24,10 +25,7 @@ func (v *Variant) Read(ctx context.Context, metrics []measure.Metric, from, to t
 		queries[i] = cw.MetricDataQuery{
 			Id: aws.String(fmt.Sprintf("m%d", i)),
 			MetricStat: &cw.MetricStat{
-				Metric: &cw.Metric{Namespace: &m.Namespace, MetricName: &m.Name, Dimensions: []cw.Dimension{
-					{Name: aws.String("EndpointName"), Value: &v.endpoint},
-					{Name: aws.String("VariantName"), Value: &v.name},
-				}},
+				Metric: v.published(m),
 				Period: aws.Int32(int32(m.Period / time.Second)),
 				Stat:   &m.Stat,
 			},
@@ -55,7 +53,28 @@ func (v *Variant) Read(ctx context.Context, metrics []measure.Metric, from, to t
 	return points, nil
 }
 
-// invocations is how many requests the variant served in the last ten minutes.
+// perCopy are the names, and the namespace, under which an inference component has what a variant has.
+var perCopy = map[string]string{
+	"ConcurrentRequestsPerModel": "ConcurrentRequestsPerCopy",
+	"Invocations":                "InvocationsPerCopy",
+	"/aws/sagemaker/Endpoints":   "/aws/sagemaker/InferenceComponents",
+}
+
+// published is where a metric of the variant, or of its component, is.
+func (v *Variant) published(m measure.Metric) *cw.Metric {
+	if v.component == "" {
+		return &cw.Metric{Namespace: &m.Namespace, MetricName: &m.Name, Dimensions: []cw.Dimension{
+			{Name: aws.String("EndpointName"), Value: &v.endpoint},
+			{Name: aws.String("VariantName"), Value: &v.name},
+		}}
+	}
+	of := func(name string) *string { return aws.String(cmp.Or(perCopy[name], name)) }
+	return &cw.Metric{Namespace: of(m.Namespace), MetricName: of(m.Name), Dimensions: []cw.Dimension{
+		{Name: aws.String("InferenceComponentName"), Value: &v.component},
+	}}
+}
+
+// invocations is how many requests the variant, or each copy of its component, served in the last ten minutes.
 func (v *Variant) invocations(ctx context.Context) (float64, error) {
 	m := measure.Metric{Namespace: "AWS/SageMaker", Name: "Invocations", Stat: "Sum", Period: time.Minute}
 	now := time.Now()

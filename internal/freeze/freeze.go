@@ -31,7 +31,11 @@ type Variant struct {
 	Name     string // of the variant
 	Siblings int    // other variants of the endpoint
 
-	Status  string // EndpointStatus
+	// Component is the inference component that scales: counts, Target and Status are its own then, "" the variant's.
+	Component  string
+	Neighbours []string // other components that share the variant's instances
+
+	Status  string // EndpointStatus, or that of the component where the endpoint is in service
 	Desired int
 	Current int
 	Routing string // RANDOM, LEAST_OUTSTANDING_REQUESTS, …
@@ -79,7 +83,7 @@ func (f Flags) String() string {
 
 // Record is what has to be put back on v. The caller adds the run's id, its owner and the time.
 func Record(v Variant) artifact.Freeze {
-	rec := artifact.Freeze{Schema: artifact.SchemaFreeze, Region: v.Region, Endpoint: v.Endpoint, Variant: v.Name, Desired: v.Desired}
+	rec := artifact.Freeze{Schema: artifact.SchemaFreeze, Region: v.Region, Endpoint: v.Endpoint, Variant: v.Name, Component: v.Component, Desired: v.Desired}
 	if t := v.Target; t != nil {
 		rec.HadTarget, rec.Min, rec.Max = true, t.Min, t.Max
 		rec.Suspended.Out, rec.Suspended.In, rec.Suspended.Sched = t.Suspended.Out, t.Suspended.In, t.Suspended.Sched
@@ -108,7 +112,11 @@ func Still(rec artifact.Freeze, v Variant) []string {
 		left = append(left, fmt.Sprintf("desired count: %d, was %d", v.Desired, rec.Desired))
 	}
 	if v.Status != InService {
-		left = append(left, fmt.Sprintf("endpoint status: %s, desired %d, current %d", v.Status, v.Desired, v.Current))
+		whose := "endpoint"
+		if v.Component != "" {
+			whose = "inference component"
+		}
+		left = append(left, fmt.Sprintf("%s status: %s, desired %d, current %d", whose, v.Status, v.Desired, v.Current))
 	}
 	return left
 }
@@ -118,7 +126,7 @@ func scalerOwns(v Variant) bool {
 }
 
 // Tag is rec as the value of TagKey. max=0 stands for a variant without a scalable target. The variant is named only
-// where siblings make it necessary.
+// where siblings make it necessary, a component where its copies are what was pinned.
 func Tag(rec artifact.Freeze, siblings int) string {
 	bit := func(b bool) int {
 		if b {
@@ -131,6 +139,9 @@ func Tag(rec artifact.Freeze, siblings int) string {
 	if siblings > 0 {
 		s += "/variant=" + rec.Variant
 	}
+	if rec.Component != "" {
+		s += "/component=" + rec.Component
+	}
 	return s
 }
 
@@ -141,15 +152,20 @@ func ParseTag(s string) (artifact.Freeze, error) {
 		return artifact.Freeze{}, fmt.Errorf("tag %s = %q: %s: want out=0/in=0/sched=0/min=1/max=9/desired=3", TagKey, s, why)
 	}
 	numbers := map[string]int{}
+	names := map[string]*string{"variant": &rec.Variant, "component": &rec.Component}
 	for part := range strings.SplitSeq(s, "/") {
 		key, value, _ := strings.Cut(part, "=")
 		if _, twice := numbers[key]; twice {
 			return fail(key + " is given twice")
 		}
-		switch key {
-		case "variant":
-			rec.Variant = value
+		if name := names[key]; name != nil {
+			if *name != "" || value == "" {
+				return fail(key + " is given twice, or empty")
+			}
+			*name = value
 			continue
+		}
+		switch key {
 		case "out", "in", "sched", "min", "max", "desired":
 		default:
 			return fail(fmt.Sprintf("unknown part %q", part))

@@ -47,6 +47,10 @@ func TestRefuse(t *testing.T) {
 		{name: "no freeze, scaling active", change: func(*Variant) {}, o: Options{NoFreeze: true}, want: []string{"up to 9"}},
 		{name: "no freeze, scale-out suspended", change: func(v *Variant) { v.Target.Suspended.Out = true }, o: Options{NoFreeze: true}},
 		{name: "no freeze, no target", change: func(v *Variant) { v.Target = nil }, o: Options{NoFreeze: true}},
+		{name: "an endpoint of components", change: func(v *Variant) { v.Components = true }, want: []string{"--component NAME"}},
+		{name: "a component without copies", change: func(v *Variant) { v.Component, v.Desired, v.Current = "voice", 0, 0 }, want: []string{"it has no copy", "inference component voice"}},
+		{name: "copies change", change: func(v *Variant) { v.Component, v.Desired = "voice", 3 }, want: []string{"its copy count is changing"}},
+		{name: "no freeze, copies", change: func(v *Variant) { v.Target, v.Component, v.Desired, v.Current = nil, "voice", 3, 3 }, o: Options{NoFreeze: true}, want: []string{"Q_max is per copy"}},
 		{name: "no freeze, many instances", change: func(v *Variant) { v.Target, v.Desired, v.Current = nil, 3, 3 }, o: Options{NoFreeze: true}, want: []string{"3 instances"}},
 	}
 	for _, tt := range tests {
@@ -86,6 +90,8 @@ func TestConsent(t *testing.T) {
 		{"production", func(v *Variant) { v.Tags["Environment"] = "Production" }, "Environment = Production"},
 		{"production flag", func(v *Variant) { v.Tags["production"] = "true" }, "production = true"},
 		{"staging", func(v *Variant) { v.Tags["env"] = "staging" }, ""},
+		{"copies", func(v *Variant) { v.Component, v.Desired, v.Current = "voice", 3, 3 }, "3 copies"},
+		{"neighbours", func(v *Variant) { v.Component, v.Neighbours = "voice", []string{"chat"} }, "share its instances (chat)"},
 		{"tags unknown", func(v *Variant) { v.Tags = nil }, "tags could not be read"},
 	}
 	for _, tt := range tests {
@@ -148,12 +154,17 @@ func TestTag(t *testing.T) {
 	if got, want := Tag(rec, 1), "out=0/in=0/sched=0/min=1/max=9/desired=3/variant=primary"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	rec.Component = "voice"
+	if got, want := Tag(rec, 0), "out=0/in=0/sched=0/min=1/max=9/desired=3/component=voice"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	v.Target = nil
 	back, err := ParseTag(Tag(Record(v), 0))
 	if err != nil || back.HadTarget || back.Desired != 3 {
 		t.Errorf("no target: %+v, %v", back, err)
 	}
 	for _, bad := range []string{"", "out=0", "out=2/in=0/sched=0/min=1/max=9/desired=3", "out=0/in=0/sched=0/min=9/max=1/desired=3",
+		"out=0/in=0/sched=0/min=1/max=9/desired=3/component=", "out=0/in=0/sched=0/min=1/max=9/desired=3/component=a/component=b",
 		"out=0/in=0/sched=0/min=1/max=9/desired=x", "out=0/out=0/in=0/sched=0/min=1/max=9/desired=3", "out=0/in=0/sched=0/min=1/max=9/desired=3/extra=1"} {
 		if _, err := ParseTag(bad); err == nil {
 			t.Errorf("%q is taken for a record", bad)
@@ -164,6 +175,7 @@ func TestTag(t *testing.T) {
 func FuzzParseTag(f *testing.F) {
 	f.Add("out=0/in=0/sched=0/min=1/max=9/desired=3")
 	f.Add("out=1/in=0/sched=1/min=0/max=0/desired=1/variant=b")
+	f.Add("out=0/in=0/sched=0/min=0/max=4/desired=2/variant=b/component=voice")
 	f.Fuzz(func(t *testing.T, s string) {
 		rec, err := ParseTag(s)
 		if err != nil {

@@ -18,6 +18,7 @@ type Options struct {
 // stands against it.
 func Refuse(v Variant, o Options) error {
 	var why []error
+	one, several, whose := v.words()
 	no := func(format string, args ...any) { why = append(why, fmt.Errorf(format, args...)) }
 
 	if tag, ok := v.Tags[TagKey]; ok {
@@ -29,7 +30,7 @@ func Refuse(v Variant, o Options) error {
 	case v.Serverless:
 		no("its variant is serverless: there is no instance to size. Measure a real-time endpoint of the same model")
 	case v.Components:
-		no("it hosts inference components: they scale by copies, not by the variant's instances. Measure a real-time endpoint of the same model")
+		no("it hosts inference components: they scale by copies, not by the variant's instances. Name one: --component NAME")
 	case v.Containers > 1:
 		no("its model has %d containers: one request is not one piece of work. Measure an endpoint with a single container", v.Containers)
 	}
@@ -37,9 +38,9 @@ func Refuse(v Variant, o Options) error {
 	case v.Status != InService:
 		no("it is %s, not %s (desired %d, current %d): wait until it is", v.Status, InService, v.Desired, v.Current)
 	case v.Desired != v.Current:
-		no("its instance count is changing (desired %d, current %d): wait until it settles", v.Desired, v.Current)
+		no("its %s count is changing (desired %d, current %d): wait until it settles", one, v.Desired, v.Current)
 	case v.Current < 1:
-		no("it has no instance: give it one")
+		no("it has no %s: give it one", one)
 	}
 	switch bound := v.Fingerprint.QueueBound; {
 	case v.BadBound != "":
@@ -49,24 +50,33 @@ func Refuse(v Variant, o Options) error {
 	}
 	if o.NoFreeze {
 		if v.Current > 1 {
-			no("--no-freeze: it has %d instances, and Q_max is per instance: leave --no-freeze out, or scale it to one", v.Current)
+			no("--no-freeze: it has %d %s, and Q_max is per %s: leave --no-freeze out, or scale it to one", v.Current, several, one)
 		}
 		if t := v.Target; t != nil && !t.Suspended.Out && t.Max > v.Current {
-			no("--no-freeze: its scaling may add instances (up to %d) while it is measured: leave --no-freeze out, or suspend scale-out", t.Max)
+			no("--no-freeze: its scaling may add %s (up to %d) while it is measured: leave --no-freeze out, or suspend scale-out", several, t.Max)
 		}
 	}
 	if len(why) == 0 {
 		return nil
 	}
 	for i, err := range why {
-		why[i] = fmt.Errorf("endpoint %s, variant %s: %w", v.Endpoint, v.Name, err)
+		why[i] = fmt.Errorf("endpoint %s, variant %s%s: %w", v.Endpoint, v.Name, whose, err)
 	}
 	return exit.Refuse(errors.Join(why...))
+}
+
+// words are what is counted, one and several, and how the component is named beside the variant.
+func (v Variant) words() (one, several, component string) {
+	if v.Component == "" {
+		return "instance", "instances", ""
+	}
+	return "copy", "copies", ", inference component " + v.Component
 }
 
 // Consent lists what the owner has to agree to before v is measured; nil when nothing asks for it.
 func Consent(v Variant) []string {
 	var ask []string
+	_, several, _ := v.words()
 	switch n := v.Invocations; {
 	case n == nil:
 		ask = append(ask, "whether it serves other traffic could not be read; it will be loaded to its limit")
@@ -74,7 +84,10 @@ func Consent(v Variant) []string {
 		ask = append(ask, fmt.Sprintf("it served %.0f requests in the last 10 minutes; it will be loaded to its limit while they go on", *n))
 	}
 	if v.Current > 1 {
-		ask = append(ask, fmt.Sprintf("it has %d instances; one is left while measuring, %d are put back afterwards", v.Current, v.Desired))
+		ask = append(ask, fmt.Sprintf("it has %d %s; one is left while measuring, %d are put back afterwards", v.Current, several, v.Desired))
+	}
+	if len(v.Neighbours) > 0 {
+		ask = append(ask, fmt.Sprintf("other inference components share its instances (%s): their traffic suffers while it is loaded, and is in what is measured", strings.Join(v.Neighbours, ", ")))
 	}
 	if v.Tags == nil {
 		ask = append(ask, "its tags could not be read: it may be production, or another machine may be measuring it")

@@ -312,7 +312,11 @@ func (l *Local) spec(ep *endpoint, d *deployment, e fleet.Event) Spec {
 			}
 			s := Spec{ID: e.Instance, Endpoint: ep.fleet.Name, Variant: v.Name, Model: v.Model, Type: v.InstanceType,
 				Seed: l.rng.Uint64(), AtOnce: ep.atOnce && ep.fleet.Status == fleet.Creating}
-			s.Output = &output{l: l, group: "/aws/sagemaker/Endpoints/" + s.Endpoint, stream: s.Variant + "/" + s.ID}
+			group := "/aws/sagemaker/Endpoints/" + s.Endpoint
+			if e.Component != "" {
+				group = "/aws/sagemaker/InferenceComponents/" + e.Component
+			}
+			s.Output = &output{l: l, group: group, stream: s.Variant + "/" + s.ID}
 			return s
 		}
 	}

@@ -309,7 +309,7 @@ func (iv *invocation) broke(ctx context.Context, err error) {
 }
 
 func (iv *invocation) logGroup() string {
-	return "/aws/sagemaker/Endpoints/" + iv.instance.spec.Endpoint
+	return iv.instance.spec.Output.(*output).group
 }
 
 func (iv *invocation) modelFault(f *wire.Fault) {

@@ -85,6 +85,8 @@ func (e *endpoint) Activate(ctx context.Context, desired int) error {
 
 func (e *endpoint) State(context.Context) (freeze.Variant, error) { return e.state, nil }
 
+func (e *endpoint) Take(component string) { e.state.Component = component }
+
 func (e *endpoint) Count(context.Context) (string, int, int, error) {
 	if !e.grows.IsZero() && time.Now().After(e.grows) {
 		return e.state.Status, 3, 3, nil
@@ -160,20 +162,25 @@ func TestThaw(t *testing.T) {
 		return e
 	}
 	rec := freeze.Record(newEndpoint(3).state)
+	ofVoice := rec
+	ofVoice.Component = "voice"
 	tests := []struct {
-		name    string
-		e       *endpoint
-		kept    *artifact.Freeze
-		tag     string
-		desired int
-		says    string
-		code    int
-		count   int
+		name      string
+		e         *endpoint
+		kept      *artifact.Freeze
+		tag       string
+		desired   int
+		says      string
+		component string // whose copies were put back
+		code      int
+		count     int
 	}{
 		{name: "record", e: frozen(), kept: &rec, says: "put back from the freeze record: desired count 3, scaling active, 1 to 9", count: 3},
 		{name: "record, all as it was", e: newEndpoint(3), kept: &rec, says: "nothing was changed any more", count: 3},
 		{name: "tag", e: frozen(), tag: "out=0/in=0/sched=0/min=1/max=9/desired=3", says: "put back from the tag", count: 3},
 		{name: "tag of a sibling", e: newEndpoint(1), tag: "out=0/in=0/sched=0/min=1/max=9/desired=3/variant=other", says: "nothing to do", count: 1},
+		{name: "tag of a component", e: frozen(), tag: "out=0/in=0/sched=0/min=1/max=9/desired=3/component=voice", says: "put back from the tag", component: "voice", count: 3},
+		{name: "record of a component", e: frozen(), kept: &ofVoice, says: "put back from the freeze record", component: "voice", count: 3},
 		{name: "tag damaged", e: frozen(), tag: "desired", code: exit.Unknown, says: "--restore-capacity", count: 1},
 		{name: "nothing", e: newEndpoint(3), says: "nothing is suspended: nothing to do", count: 3},
 		{name: "suspended without a record", e: frozen(), says: "active again; the count is left at 1", count: 1},
@@ -195,6 +202,9 @@ func TestThaw(t *testing.T) {
 			}
 			if tt.e.state.Desired != tt.count {
 				t.Errorf("count %d, want %d", tt.e.state.Desired, tt.count)
+			}
+			if tt.e.state.Component != tt.component {
+				t.Errorf("put back %q, want %q", tt.e.state.Component, tt.component)
 			}
 			delete(tt.e.state.Tags, freeze.TagKey) // awsfleet takes it off
 			if err == nil {

@@ -15,6 +15,8 @@ type Thawable interface {
 	State(ctx context.Context) (freeze.Variant, error)
 	// Activate clears every suspension and, when desired is not 0, sets the count.
 	Activate(ctx context.Context, desired int) error
+	// Take makes the copies of an inference component what is read and put back; "": instances.
+	Take(component string)
 }
 
 // Thaw puts a variant back and says what it did. kept is the record of this machine, nil for none; then the tag of the
@@ -37,6 +39,12 @@ func Thaw(ctx context.Context, v Thawable, records Records, kept *artifact.Freez
 		}
 	}
 
+	if rec != nil && rec.Component != s.Component {
+		v.Take(rec.Component)
+		if s, err = v.State(ctx); err != nil {
+			return "", err
+		}
+	}
 	if rec != nil {
 		if desired != 0 && desired != rec.Desired {
 			return "", exit.Misuse(fmt.Errorf("%s says that the count was %d: leave --restore-capacity out", from, rec.Desired))

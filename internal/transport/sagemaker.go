@@ -29,7 +29,9 @@ type SageMakerOptions struct {
 	Net
 	Endpoint string
 	Variant  string // "" leaves the choice to the endpoint
-	Invoke   bool   // the whole reply at once (InvokeEndpoint) instead of the response stream
+	// Component is the inference component that is asked, by its name alone; "": the endpoint has none.
+	Component string
+	Invoke    bool // the whole reply at once (InvokeEndpoint) instead of the response stream
 
 	Body             Template // the kokoro body when zero
 	ContentType      string   // of the request; the body's own when ""
@@ -73,6 +75,9 @@ func NewSageMaker(cfg aws.Config, o SageMakerOptions) (*SageMaker, error) {
 	}
 	o.ContentType = cmp.Or(o.ContentType, o.Body.ContentType())
 	o.Payload = cmp.Or(o.Payload, audio.Sound)
+	if o.Component != "" {
+		o.Variant = "" // a component is of one variant
+	}
 	s := &SageMaker{pool: p, o: o, building: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client = sagemakerruntime.NewFromConfig(cfg, func(c *sagemakerruntime.Options) {
 		c.HTTPClient = sender{s}
@@ -103,12 +108,12 @@ func (s *SageMaker) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 	if s.o.Invoke {
 		cl.whole = true
 		_, err = s.client.InvokeEndpoint(traced, &sagemakerruntime.InvokeEndpointInput{
-			EndpointName: &s.o.Endpoint, TargetVariant: optional(s.o.Variant), Body: body, ContentType: &s.o.ContentType,
+			EndpointName: &s.o.Endpoint, TargetVariant: optional(s.o.Variant), InferenceComponentName: optional(s.o.Component), Body: body, ContentType: &s.o.ContentType,
 			Accept: optional(s.o.Accept), CustomAttributes: optional(s.o.CustomAttributes), InferenceId: optional(s.o.InferenceID),
 		})
 	} else {
 		_, err = s.client.InvokeEndpointWithResponseStream(traced, &sagemakerruntime.InvokeEndpointWithResponseStreamInput{
-			EndpointName: &s.o.Endpoint, TargetVariant: optional(s.o.Variant), Body: body, ContentType: &s.o.ContentType,
+			EndpointName: &s.o.Endpoint, TargetVariant: optional(s.o.Variant), InferenceComponentName: optional(s.o.Component), Body: body, ContentType: &s.o.ContentType,
 			Accept: optional(s.o.Accept), CustomAttributes: optional(s.o.CustomAttributes), InferenceId: optional(s.o.InferenceID),
 		})
 	}
