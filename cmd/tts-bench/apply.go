@@ -176,7 +176,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 	live.Close()
 	fmt.Fprintf(a.stdout, "%s/%s\n", p.Target.Endpoint, v.Name())
 	if changes.Empty() {
-		fmt.Fprintf(a.stdout, "nothing to do: the plan is in place\nnext: tts-bench validate --plan %s\n", f.plan)
+		fmt.Fprintf(a.stdout, "nothing to do: the plan is in place\nnext: tts-bench prove --plan %s\n", f.plan)
 		return nil
 	}
 	for _, line := range changes.Lines() {
@@ -208,7 +208,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 		return a.undo(ctx, cfg, v, s, planned, path, err)
 	}
 	fmt.Fprintf(a.stdout, "applied and read back; what was there before is in %s\n", path)
-	fmt.Fprintf(a.stdout, "to undo: tts-bench apply --rollback %s\nnext: tts-bench validate --plan %s\n", s.RunID, f.plan)
+	fmt.Fprintf(a.stdout, "to undo: tts-bench apply --rollback %s\nnext: tts-bench prove --plan %s\n", s.RunID, f.plan)
 	return nil
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 
 	"loadline/internal/artifact"
@@ -54,18 +56,11 @@ func (a *app) validate(cmd *cobra.Command, f planFlag, asJSON bool) error {
 	live := a.live()
 	defer live.Close()
 	live.Show(time.Now(), "reading endpoint "+p.Target.Endpoint)
-	r, err := a.audited(ctx, awsfleet.NewAuditor(cfg), subject{want: declaredBy(p, f.plan)}, f.stateDir)
+	r, err := a.validated(ctx, cfg, p, f)
 	if err != nil {
 		return err
 	}
 	live.Close()
-	if p.Fingerprint.Region != "" {
-		ok := p.Fingerprint.Region == cfg.Region
-		r.Checks = append(r.Checks, audit.Check{Resource: p.Target.Endpoint, Field: "region", Found: cfg.Region, Expected: p.Fingerprint.Region, OK: ok})
-		if !ok {
-			r.Findings = append(r.Findings, audit.Finding{ID: "region:" + p.Target.Endpoint, Kind: "region", Severity: audit.High, Resource: p.Target.Endpoint, Found: "region " + cfg.Region, Expected: "region " + p.Fingerprint.Region})
-		}
-	}
 	if asJSON {
 		data, err := json.MarshalIndent(r, "", "  ")
 		if err != nil {
@@ -76,6 +71,22 @@ func (a *app) validate(cmd *cobra.Command, f planFlag, asJSON bool) error {
 		fmt.Fprint(a.stdout, validateText(p, f.plan, r))
 	}
 	return driftCode([]audit.Report{r})
+}
+
+// validated compares every value of the plan with what is deployed.
+func (a *app) validated(ctx context.Context, cfg aws.Config, p *artifact.Plan, f planFlag) (audit.Report, error) {
+	r, err := a.audited(ctx, awsfleet.NewAuditor(cfg), subject{want: declaredBy(p, f.plan)}, f.stateDir)
+	if err != nil {
+		return r, err
+	}
+	if p.Fingerprint.Region != "" {
+		ok := p.Fingerprint.Region == cfg.Region
+		r.Checks = append(r.Checks, audit.Check{Resource: p.Target.Endpoint, Field: "region", Found: cfg.Region, Expected: p.Fingerprint.Region, OK: ok})
+		if !ok {
+			r.Findings = append(r.Findings, audit.Finding{ID: "region:" + p.Target.Endpoint, Kind: "region", Severity: audit.High, Resource: p.Target.Endpoint, Found: "region " + cfg.Region, Expected: "region " + p.Fingerprint.Region})
+		}
+	}
+	return r, nil
 }
 
 // validateText is every value that was compared, then what is wrong.

@@ -11,6 +11,7 @@ import (
 	"loadline/internal/capacity"
 	"loadline/internal/ladder"
 	"loadline/internal/openloop"
+	"loadline/internal/proof"
 	"loadline/internal/sample"
 	"loadline/internal/sim"
 )
@@ -64,6 +65,8 @@ var sections = map[reflect.Type]string{
 	reflect.TypeFor[capacity.Metric]():      "### Metric",
 	reflect.TypeFor[capacity.Alarm]():       "### Alarm",
 	reflect.TypeFor[PlanConfig]():           "### Configuration",
+	reflect.TypeFor[Proof]():                "## Proof (prove)",
+	reflect.TypeFor[proof.Check]():          "### Check",
 	reflect.TypeFor[Freeze]():               "## Freeze record",
 	reflect.TypeFor[Simulation]():           "## Simulation",
 	reflect.TypeFor[SimulationRun]():        "### Simulated run",
@@ -135,7 +138,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []reflect.Type{reflect.TypeFor[QMax](), reflect.TypeFor[Rates](), reflect.TypeFor[TTotal](), reflect.TypeFor[Plan](), reflect.TypeFor[Freeze](), reflect.TypeFor[Simulation](), reflect.TypeFor[sample.Request]()} {
+	for _, root := range []reflect.Type{reflect.TypeFor[QMax](), reflect.TypeFor[Rates](), reflect.TypeFor[TTotal](), reflect.TypeFor[Plan](), reflect.TypeFor[Proof](), reflect.TypeFor[Freeze](), reflect.TypeFor[Simulation](), reflect.TypeFor[sample.Request]()} {
 		walk(root)
 	}
 	for typ := range sections {
