@@ -212,7 +212,7 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	if in.Scaled, err = f.scaled.scaled(reg, in.QMax.Target.Model); err != nil {
+	if in.Scaled, err = f.scaled.scaled(reg, in.QMax.Target); err != nil {
 		return err
 	}
 	p, err := plan.Make(in)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
 
+	"loadline/internal/artifact"
 	"loadline/internal/exit"
 	"loadline/internal/plan"
 	"loadline/internal/registry"
@@ -19,10 +21,12 @@ type scaledFlags struct {
 }
 
 func (f *scaledFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.component, "component", "", "scale the copies of this inference component instead of instances; the ladder's instance held one copy")
+	fl.StringVar(&f.component, "component", "", "scale the copies of this inference component instead of instances; the ladder's instance held one copy (default: what the ladder measured)")
 	fl.Float64Var(&f.cpu, "cpu", 0, "also track this share of an instance's processors, in percent; it adds instances only")
 	fl.IntVar(&f.vcpus, "vcpus", 0, "processors of an instance, which the metric sums over (default: the registry's)")
 }
+
+var errCopiesCPU = errors.New("an inference component (--component) and --cpu exclude each other: processors are counted by instance, and what scales is copies")
 
 // misused lists every mistake in how the flags were set.
 func (f *scaledFlags) misused(set func(string) bool) (bad []error) {
@@ -36,16 +40,19 @@ func (f *scaledFlags) misused(set func(string) bool) (bad []error) {
 		bad = append(bad, errors.New("--vcpus belongs to --cpu"))
 	}
 	if f.component != "" && set("cpu") {
-		bad = append(bad, errors.New("--component and --cpu exclude each other: processors are counted by instance, and what scales is copies"))
+		bad = append(bad, errCopiesCPU)
 	}
 	return bad
 }
 
 // scaled is what the plan is asked for, with the registry's processors.
-func (f *scaledFlags) scaled(file *registry.File, model string) (plan.Scaled, error) {
-	s := plan.Scaled{Component: f.component, CPU: f.cpu, VCPUs: f.vcpus}
+func (f *scaledFlags) scaled(file *registry.File, ladder artifact.Target) (plan.Scaled, error) {
+	s := plan.Scaled{Component: cmp.Or(f.component, ladder.Component), CPU: f.cpu, VCPUs: f.vcpus}
+	if s.CPU > 0 && s.Component != "" {
+		return s, exit.Misuse(errCopiesCPU)
+	}
 	if s.CPU > 0 && s.VCPUs == 0 && file != nil {
-		if m, err := file.Model(model); err == nil {
+		if m, err := file.Model(ladder.Model); err == nil {
 			s.VCPUs = m.VCPUs
 		}
 	}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +27,9 @@ func TestFurther(t *testing.T) {
 	if id != "inference-component/voice" || dimension != "sagemaker:inference-component:DesiredCopyCount" {
 		t.Errorf("%s %s", id, dimension)
 	}
+	if !slices.ContainsFunc(copies.Notes, func(n string) bool { return strings.Contains(n, "held one") }) {
+		t.Errorf("%q", copies.Notes)
+	}
 	for i, pol := range copies.Policies {
 		was := plain.Policies[i]
 		if name := pol.Metric.Predefined + pol.Metric.Name; !strings.Contains(name, "PerCopy") || pol.Metric.Dimensions["EndpointName"] != "" {
@@ -36,5 +41,25 @@ func TestFurther(t *testing.T) {
 	}
 	if a := copies.Alarms[0]; a.Metric.Name != "ConcurrentRequestsPerCopy" || len(a.Metric.Dimensions) != 1 || a.Metric.Dimensions["InferenceComponentName"] != "voice" || a.Name != "speech-kokoro-82m-voice-loadline-concurrency-out" {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestOfComponent: a ladder of a component's copies plans for them without being asked, and says what it is of.
+func TestOfComponent(t *testing.T) {
+	for asked, says := range map[string]string{"": "copies of voice here: Q_max is per copy, as the ladder measured it", "voice": "as the ladder measured it", "other": "copies of other here: Q_max is per copy, as long as it is what a copy of voice is"} {
+		in := published(t, capacity.RuleFlow)
+		in.QMax.Target.Component = "voice"
+		in.Scaled.Component = asked
+		in.Scenario.Accept = []string{"fleet_throughput"}
+		p, err := Make(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := cmp.Or(asked, "voice"); p.Target.Component != want || !strings.Contains(strings.Join(p.Notes, "\n"), says) {
+			t.Errorf("%q: of %q, notes %q", asked, p.Target.Component, p.Notes)
+		}
+		if m := p.Policies[0].Metric; !strings.Contains(m.Predefined+m.Name, "PerCopy") {
+			t.Errorf("%q: %+v", asked, m)
+		}
 	}
 }
