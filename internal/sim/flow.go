@@ -153,8 +153,9 @@ func (c *curve) waits(n *node, p []float64) {
 		}
 		rate := c.rate(found + 1)
 		own := c.first * float64(min(found+1, c.places)) / rate
-		q := part{x, own, math.Max(1, c.first*k)}
+		q := part{x, own, k} // as variable as the service that it is a share of
 		if ahead := found - c.places; ahead >= 0 {
+			q.shape = math.Max(1, c.first*k) // behind others the stages of the wait are most of it
 			wait, shape := (float64(ahead)+1)*c.shorter, float64(ahead)+1
 			if c.places == 1 {
 				wait, shape = float64(ahead)+(1+1/k)/2, float64(ahead)*k+1

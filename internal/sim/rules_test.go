@@ -213,6 +213,23 @@ func TestServerPlaces(t *testing.T) {
 	}
 }
 
+// TestStreamsSideBySide: replies of five minutes that are heard after 0.12 s, of 0.3 allowed, are late in neither way of
+// playing while an instance has a place for each that it lets in.
+func TestStreamsSideBySide(t *testing.T) {
+	zero := 0.0
+	m := capacity.Measured{Points: []capacity.Point{{N: 1, X: 1. / 300}, {N: 2, X: 2. / 300}, {N: 4, X: 4. / 300}}, QMax: 4, MuPlan: 4. / 300,
+		SLO: 0.3, SMean: 300, FirstAudioAt1: 120, CS2: &zero}
+	cfg := Config{Seed: 1, Server: must[*Server](t)(ServerOf(m, 4)), Initial: 5}
+	cfg.Gate.Depth = 4
+	cfg.Load = must[arrival.Profile](t)(arrival.Constant(6.25/300, 6*time.Hour)) // 1.25 streams for each: Erlang's loss formula says 3 % refused
+	for mode, play := range map[string]func(Config) (Result, error){"fluid": Fluid, "requests": Requests} {
+		r := must[Result](t)(play(cfg))
+		if r.Late > 0.001*r.Completed || r.Shed > 0.06*r.Completed {
+			t.Errorf("%s: %g late and %g refused of %g", mode, r.Late, r.Shed, r.Completed)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	good := Config{Server: serverOf(t, ServerConfig{CS2: 0.01, Depth: 50}), Initial: 1}
 	good.Gate.Depth = 50
