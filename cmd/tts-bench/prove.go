@@ -351,10 +351,10 @@ func (j *proveJob) detection() (period, detection time.Duration) {
 			break
 		}
 	}
-	if d := seconds(j.rule.Lag.Detection); d > 0 {
-		return period, d
+	if l := j.rule.Lag; l.Detection > 0 && !l.Assumed {
+		return period, seconds(l.Detection)
 	}
-	return period, time.Duration(n)*period + time.Minute // stated in one figure: the published bound of reaction is taken
+	return period, time.Duration(n)*period + time.Minute // T was stated in one figure: a minute is taken for publication and reaction
 }
 
 // document is the record before anything is measured.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ import (
 	"loadline/internal/sample"
 )
 
-// fleet is instances of 20 a second and a queue bound, with a policy that adds what the load needs, some time after it sees
+// provenFleet is instances of 20 a second and a queue bound, with a policy that adds what the load needs, some time after it sees
 // it. Requests are served on paper when they are sent: the clock only has to pass.
 type provenFleet struct {
 	*endpoint
@@ -30,18 +31,28 @@ type provenFleet struct {
 	sees     time.Duration // from the release to the decision; 0: never
 	takes    time.Duration // from there to service
 	dead     bool          // it completes nothing
-	released time.Time
+	released atomic.Int64  // on the clock; 0: not yet
 	runaway  bool
 }
 
 func (f *provenFleet) Run(ctx context.Context) error                    { <-ctx.Done(); return nil }
 func (f *provenFleet) Idle(context.Context, func(sample.Request)) error { return nil }
 func (f *provenFleet) Settle(context.Context, int) error                { return nil }
-func (f *provenFleet) Release(context.Context) error                    { f.released = time.Now(); return nil }
 func (f *provenFleet) Show(time.Time, string)                           {}
 func (f *provenFleet) Note(string)                                      {}
 func (f *provenFleet) Count(context.Context) (string, int, int, error) {
 	return f.state.Status, f.state.Desired, f.state.Current, nil
+}
+
+func (f *provenFleet) Release(context.Context) error {
+	f.released.Store(time.Now().UnixNano())
+	return nil
+}
+
+// acts says whether the policy was let go so long ago.
+func (f *provenFleet) acts(after time.Duration, now time.Time) bool {
+	at := f.released.Load()
+	return f.sees > 0 && at != 0 && now.Sub(time.Unix(0, at)) >= after
 }
 
 func (f *provenFleet) Scale(_ context.Context, n int) (time.Time, error) {
@@ -50,12 +61,13 @@ func (f *provenFleet) Scale(_ context.Context, n int) (time.Time, error) {
 }
 
 func (f *provenFleet) Fired(context.Context, time.Time) (alarm, decision time.Time, err error) {
-	return f.released, f.released.Add(f.sees), nil
+	at := time.Unix(0, f.released.Load())
+	return at, at.Add(f.sees), nil
 }
 
 func (f *provenFleet) Look(context.Context) (Look, error) {
 	l := Look{Status: freeze.InService, Desired: f.state.Desired, Current: f.state.Current}
-	if f.sees > 0 && !f.released.IsZero() && time.Since(f.released) >= f.sees {
+	if f.acts(f.sees, time.Now()) {
 		if l.Desired++; f.runaway {
 			l.Desired = 40
 		}
@@ -98,7 +110,7 @@ func (f *provenFleet) open(ctx context.Context, rung, seq int, at []time.Duratio
 		if err := pause(ctx, time.Until(now)); err != nil {
 			return openloop.Sent{}, err
 		}
-		if !grown && f.sees > 0 && !f.released.IsZero() && now.Sub(f.released) >= f.sees+f.takes {
+		if !grown && f.acts(f.sees+f.takes, now) {
 			free, grown = append(free, now), true
 		}
 		best := 0
