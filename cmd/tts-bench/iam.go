@@ -27,7 +27,7 @@ var (
 		{"ReadEndpoint", "sagemaker", []string{"sagemaker:DescribeEndpoint", "sagemaker:DescribeEndpointConfig", "sagemaker:DescribeModel", "sagemaker:ListTags"}},
 		{"ReadComponents", "components", []string{"sagemaker:DescribeInferenceComponent"}},
 		{"ReadScaling", "*", []string{"application-autoscaling:DescribeScalableTargets", "application-autoscaling:DescribeScalingPolicies", "application-autoscaling:DescribeScheduledActions",
-			"application-autoscaling:DescribeScalingActivities", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData", "sagemaker:ListEndpoints", "servicequotas:ListServiceQuotas"}},
+			"application-autoscaling:DescribeScalingActivities", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData", "sagemaker:ListEndpoints", "sagemaker:ListInferenceComponents", "servicequotas:ListServiceQuotas"}},
 		{"ReadRole", "role", []string{"iam:GetRole"}},
 	}
 	measuring = []grant{
@@ -35,6 +35,7 @@ var (
 		{"Pin", "endpoint", []string{"sagemaker:UpdateEndpointWeightsAndCapacities", "sagemaker:AddTags", "sagemaker:DeleteTags"}},
 		{"Freeze", "*", []string{"application-autoscaling:RegisterScalableTarget"}},
 		{"ReadLogs", "logs", []string{"logs:DescribeLogStreams", "logs:GetLogEvents"}},
+		{"PinCopies", "components", []string{"sagemaker:UpdateInferenceComponentRuntimeConfig"}},
 	}
 	applying = []grant{
 		{"Scale", "endpoint", []string{"sagemaker:UpdateEndpointWeightsAndCapacities"}},
@@ -139,7 +140,7 @@ func iamPolicy(purpose, endpoint, region, account string) (string, error) {
 		case "components":
 			s.Resource = arn("sagemaker", "inference-component/*")
 		case "logs":
-			s.Resource = arn("logs", "log-group:/aws/sagemaker/Endpoints/"+endpoint+":*")
+			s.Resource = []string{arn("logs", "log-group:/aws/sagemaker/Endpoints/"+endpoint+":*"), arn("logs", "log-group:/aws/sagemaker/InferenceComponents/*")}
 		case "alarms":
 			s.Resource = []string{arn("cloudwatch", "alarm:"+endpoint+"-*"), arn("cloudwatch", "alarm:TargetTracking-endpoint/"+endpoint+"/*")}
 		case "role":
