@@ -38,7 +38,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Long: `watch compares the image digest, the environment, the instance type and the region of what is deployed with those that the
 plan was measured on. A number that was measured on another image is a number of another thing: measure again.
 
-It is for a scheduler: one line an endpoint, at most four calls each, nothing is changed and no load is sent. Exit code 0
+It is for a scheduler: one line an endpoint, four calls each (two more for an inference
+component), nothing is changed and no load is sent. Exit code 0
 where every plan still fits, 1 where one does not, 3 where something could not be read. What else is deployed (policies,
 alarms, bounds) is for drift and validate.`,
 		Example: watchExample,
