@@ -294,6 +294,9 @@ func TestSynth(t *testing.T) {
 	if off := template("off/Speech-kokoro-82m.template.json"); off != closed {
 		t.Error("a closed gate is not the same as scaling off")
 	}
+	for flag, said := range map[string]string{"--accept": "can be taken on", "--client": "ARN of a role or user", "--alarm-topic": "ARN of an SNS topic"} {
+		d.run(exit.Misused, []string{said}, "synth", "kokoro-82m", flag, "qouta")
+	}
 	d.run(exit.Misused, []string{"names no digest"}, "synth", "kokoro-82m", "--image-uri", "speech:latest")
 	if err := os.WriteFile("mine", nil, 0o666); err != nil {
 		t.Fatal(err)

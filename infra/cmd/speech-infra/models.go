@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"loadline/infra/stack"
 	"loadline/internal/artifact"
+	"loadline/internal/capacity"
 	"loadline/internal/exit"
 	"loadline/internal/gate"
 	"loadline/internal/registry"
@@ -61,6 +63,12 @@ type chosen struct {
 	models []registry.Model
 }
 
+// What a flag must look like before it is written into a template, where a typing error would only be found by the account.
+var (
+	principal = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[!-~]+$`)
+	topic     = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]+$`)
+)
+
 // all is every model of the registry, the chosen ones with the image that they are to have.
 func (c chosen) all() []registry.Model {
 	all := slices.Clone(c.file.Models)
@@ -96,6 +104,19 @@ func (f *flags) choose(args []string, none bool) (chosen, error) {
 		if !slices.Contains(names(c.models), m.Name) {
 			c.models = append(c.models, *m)
 		}
+	}
+	for _, name := range f.accept {
+		if name != gate.Uncertified && !slices.Contains(capacity.Stoppable, name) {
+			return c, exit.Misuse(fmt.Errorf("--accept %s: nothing of that name closes the gate and can be taken on: %s or %s", name, strings.Join(capacity.Stoppable, ", "), gate.Uncertified))
+		}
+	}
+	for _, arn := range f.Clients {
+		if !principal.MatchString(arn) {
+			return c, exit.Misuse(fmt.Errorf("--client %s: the ARN of a role or user, such as arn:aws:iam::123456789012:role/agents", arn))
+		}
+	}
+	if t := f.AlarmTopic; t != "" && !topic.MatchString(t) {
+		return c, exit.Misuse(fmt.Errorf("--alarm-topic %s: the ARN of an SNS topic, such as arn:aws:sns:us-east-1:123456789012:on-call", t))
 	}
 	if f.imageURI != "" {
 		if len(c.models) != 1 {
