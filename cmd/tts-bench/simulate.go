@@ -120,10 +120,11 @@ func (f *simulateFlags) misused(set func(string) bool) error {
 	add(f.asRecorded && f.trace == "", "--as-recorded is for --trace FILE")
 	add(f.asRecorded && set("peak-rps"), "--as-recorded and --peak-rps exclude each other")
 	for name, v := range map[string]float64{"peak-rps": f.peak, "trough-rps": f.trough} {
-		add(set(name) && !(v > 0 && v < 1e9), "--%s %g: it must be above 0", name, v)
+		add(set(name) && !(v > 0 && v < 1e9), "--%s %g: it must be above 0 and below 1e9", name, v)
 	}
-	add(set("surge-ratio") && !(f.ratio >= 1 && f.ratio < 1e3), "--surge-ratio %g: 1 or more", f.ratio)
+	add(set("surge-ratio") && !(f.ratio >= 1 && f.ratio < 1e3), "--surge-ratio %g: 1 or more, and below 1000", f.ratio)
 	add(f.mode != "" && f.mode != sim.ModeFluid && f.mode != sim.ModeRequests, "--mode %q: %s or %s", f.mode, sim.ModeFluid, sim.ModeRequests)
+	add(f.rule != "" && (len(f.plans) == 0 || f.policies != ""), "--rule is of plans that are played by themselves: give --plan, without --policies")
 	add(set("initial") && f.initial < 1, "--initial %d: at least 1 instance", f.initial)
 	if f.start != "" {
 		if _, err := time.Parse(time.RFC3339, f.start); err != nil {

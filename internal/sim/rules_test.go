@@ -210,6 +210,10 @@ func TestServerPlaces(t *testing.T) {
 		if s := must[*Server](t)(ServerOf(c.m, c.m.QMax)); s.places != c.want {
 			t.Errorf("%s: %d places, not %d", c.name, s.places, c.want)
 		}
+		one := must[*Server](t)(ServerOf(c.m, 1)) // as the ceiling on one invocation may demand
+		if _, err := newFlows(one, 1); err != nil || one.places != 1 {
+			t.Errorf("%s, one at a time: %d places, %v", c.name, one.places, err)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func ScenarioNamed(name string) (Scenario, error) {
 	for _, s := range all {
 		names = append(names, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("there is no scenario %q: there are %v", name, names)
+	return Scenario{}, fmt.Errorf("there is no scenario %q: there are %s", name, strings.Join(names, ", "))
 }
 
 // stage is a scenario being set up; its first error ends it.

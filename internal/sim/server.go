@@ -50,6 +50,9 @@ func NewServer(c ServerConfig) (*Server, error) {
 			c.Places, c.Depth, c.CS2, c.SLO, c.First)
 	}
 	s := &Server{x: x, stages: queueing.Stages(c.CS2), places: max(1, c.Places), slo: c.SLO.Seconds(), first: c.First, cpu: c.CPU, depth: c.Depth}
+	if s.depth > 0 {
+		s.places = min(s.places, s.depth) // more are never taken
+	}
 	if s.first == 0 {
 		s.first = 1
 	}
