@@ -68,7 +68,7 @@ var tools = []tool{
 		func(u string) []string { return words("fortio load -quiet -qps 0 -c %d -t %ds %s", conns, hold, u) },
 		func(u string, n int) []string { return words("fortio load -quiet -qps 0 -c %d -t %ds %s", n, hold, u) },
 		func(u string) []string {
-			return words("fortio load -quiet -nocatchup -uniform -qps %d -c 16 -t %ds %s", rate, hold, u)
+			return words("fortio load -quiet -uniform -qps %d -c 16 -t %ds %s", rate, hold, u)
 		}},
 	{"wrk", "apt: wrk",
 		func(u string) []string { return words("wrk -t1 -c%d -d%ds %s", conns, hold, u) },
@@ -198,11 +198,17 @@ func run(dir, url string, argv []string, target string) (spent, error) {
 	}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil || ctx.Err() != nil {
-		return spent{}, fmt.Errorf("%s: %w\n%s", argv[0], err, said.String())
+	if err := cmd.Start(); err != nil {
+		return spent{}, fmt.Errorf("%s: %w", argv[0], err)
 	}
-	var s spent
-	var err error
+	over, most := make(chan struct{}), make(chan int64, 1)
+	go func() { most <- watch(cmd.Process.Pid, over) }()
+	err := cmd.Wait() // some exit with an error because their time was up
+	close(over)
+	s := spent{most: <-most}
+	if ctx.Err() != nil {
+		return spent{}, fmt.Errorf("%s did not end: %w\n%s", argv[0], err, said.String())
+	}
 	if s.seen, err = ask(url); err != nil {
 		return spent{}, err
 	}
@@ -211,8 +217,30 @@ func run(dir, url string, argv []string, target string) (spent, error) {
 	}
 	use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	s.cpu = time.Duration(use.Utime.Nano() + use.Stime.Nano()).Seconds()
-	s.most = use.Maxrss * 1024
 	return s, nil
+}
+
+// watch is the most memory that a process has had until it is over, in bytes. The figure that the kernel gives of a process that
+// has ended is no less than what its parent had when it was started, which is more than small tools take.
+func watch(pid int, over <-chan struct{}) (most int64) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return most
+		case <-tick.C:
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue // it has just ended
+		}
+		var kb int64
+		if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
+			_, _ = fmt.Sscan(rest, &kb)
+		}
+		most = max(most, kb*1024)
+	}
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
