@@ -280,3 +280,46 @@ func BenchmarkSpell(b *testing.B) {
 		}
 	}
 }
+
+// What makes the program quick changes nothing that it says: its usual voice, a line at a time, says the same in every language.
+func TestQuickIsPlain(t *testing.T) {
+	p := load(t, 1)
+	b, err := os.ReadFile("testdata/spelling.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string][]string{}
+	language := ""
+	for line := range strings.Lines(string(b)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "# language "); ok {
+			language = name
+			continue
+		}
+		text, _, _ := strings.Cut(line, " => ")
+		for _, s := range speech.Read(speech.Clean(text), language, nil).Spans {
+			texts[language] = append(texts[language], fitting(s.Words)...)
+		}
+	}
+	for language, lines := range texts {
+		cmd := exec.CommandContext(t.Context(), p.cfg.Program, "-q", "--ipa", "--tie=^", "-v", languages[language])
+		cmd.Env = []string{"PATH=", "LC_ALL=C.UTF-8"}
+		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n"+marked) + "\n" + marked)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Split(string(out), mark+"\n")
+		if len(want) != len(lines)+1 {
+			t.Fatalf("%s: %d answers to %d lines", language, len(want)-1, len(lines))
+		}
+		got, err := p.say(t.Context(), language, lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range lines {
+			if plain := strings.Join(strings.Fields(want[i]), " "); strings.Join(strings.Fields(got[i]), " ") != plain {
+				t.Errorf("%s: %q is said %q, plainly %q", language, lines[i], got[i], plain)
+			}
+		}
+	}
+}
