@@ -72,7 +72,8 @@ func (a *app) qmaxCommand() *cobra.Command {
 certifies the largest concurrency that meets it on fresh samples. --concurrency walks a fixed schedule instead.
 
 On a SageMaker endpoint it suspends scaling and pins one instance while it measures, and puts both back on every
-way out; after a kill, tts-bench thaw does. By --url nothing is changed and CloudWatch is not read.`,
+way out; after a kill, tts-bench thaw does. With --component it asks an inference component, and pins its copies.
+By --url nothing is changed and CloudWatch is not read.`,
 		Example: qmaxExample,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.qmax(cmd, &f) },
