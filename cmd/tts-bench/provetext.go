@@ -38,7 +38,7 @@ func (j *proveJob) money() (about, most float64) {
 		return 0, 0
 	}
 	one, surge := j.walls()
-	grown := math.Ceil(float64(j.instances) * j.ratio)
+	grown := math.Min(math.Ceil(float64(j.instances)*j.ratio), float64(j.most))
 	return m.Price.PerHour * (one.Hours() + math.Max(grown, 1)*surge.Hours()), m.Price.PerHour * (one.Hours() + float64(j.most)*surge.Hours())
 }
 
