@@ -71,6 +71,9 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 		}
 		text = string(in)
 	}
+	if f.deadline <= 0 {
+		return exit.Misuse(fmt.Errorf("say: --deadline %s: it must be above 0", f.deadline))
+	}
 	if !f.target.named(cmd.Flags().Changed) && strings.TrimSpace(text) != "" {
 		return a.sayHere(cmd, f, []string{text})
 	}

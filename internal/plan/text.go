@@ -152,6 +152,9 @@ func (t *text) rules(p *artifact.Plan) {
 	row("instances at peak", func(r capacity.Rule) string { return whole(r.Peak) })
 	row("instances max", func(r capacity.Rule) string { return whole(r.Max) })
 	row("fleet completes, at most", func(r capacity.Rule) string {
+		if r.FleetRPS < 10 { // of long streams, in whole ones nothing
+			return fmt.Sprintf("%s of %s", figure(math.Floor(1000*r.FleetRPS)/1000), figure(r.PeakRPS))
+		}
 		return fmt.Sprintf("%.0f of %s", math.Floor(r.FleetRPS), figure(r.PeakRPS))
 	})
 	row("queue depth", func(r capacity.Rule) string { return whole(r.QueueMaxDepth) })
