@@ -527,6 +527,32 @@ func TestBuild(t *testing.T) {
 	d.registry(map[string]any{"image": "", "streaming_mode": "bidirectional"})
 	d.run(exit.No, []string{"has no image yet"}, "deploy", "kokoro-82m", "--endpoint-url", front.URL)
 	image := "000000000000.dkr.ecr.us-east-1.amazonaws.com/speech@sha256:" + strings.Repeat("c", 64)
+	const odd = "a folder; rm -rf /"
+	if err := os.Mkdir(odd, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{"Dockerfile": "FROM scratch\n", odd + "Dockerfile": "ARG DIGEST\nFROM base@${DIGEST}\nARG VERSION=1\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		want  string
+		flags []string
+	}{
+		{"has no default for DIGEST: give --build-arg DIGEST=…", nil},
+		{"has no such ARG, only DIGEST, VERSION", []string{"--build-arg", "DIGST=sha256:0"}},
+		{"is not NAME=VALUE", []string{"--build-arg", "DIGEST"}},
+		{"is not NAME=VALUE", []string{"--build-context", "=x"}},
+		{"there is no nowhere to build by", []string{"--dockerfile", "nowhere"}},
+		{"is no Dockerfile", []string{"--dockerfile", "models.yaml"}},
+	} {
+		d.run(exit.Misused, []string{c.want}, append([]string{"deploy", "kokoro-82m", "--build", odd, "--endpoint-url", front.URL}, c.flags...)...)
+	}
+	d.run(exit.Misused, []string{"are of --build"}, "deploy", "kokoro-82m", "--build-arg", "A=b", "--endpoint-url", front.URL)
+	if d.called() != "" {
+		t.Errorf("called %s", d.called())
+	}
 	for _, user := range []string{"", "root", "0:0"} {
 		d.env["FAKE_USER"] = user
 		d.run(exit.No, []string{"runs as root"}, "deploy", "kokoro-82m", "--build", ".", "--endpoint-url", front.URL)
@@ -535,7 +561,8 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.env["FAKE_USER"] = "speech"
-	d.run(exit.OK, []string{"image " + image + " is recorded in models.yaml", "InService"}, "deploy", "kokoro-82m", "--build", "a folder; rm -rf /", "--endpoint-url", front.URL, "--require-approval", "never")
+	d.run(exit.OK, []string{"image " + image + " is recorded in models.yaml", "InService"}, "deploy", "kokoro-82m", "--build", odd, "--endpoint-url", front.URL, "--require-approval", "never",
+		"--build-arg", "DIGEST=sha256:0; x", "--build-arg", "VERSION=2", "--build-context", "base=.")
 	file, err := registry.Load("models.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -550,7 +577,7 @@ func TestBuild(t *testing.T) {
 			break
 		}
 	}
-	if len(called) > 1 && (!strings.Contains(called[1], "--label "+bidiLabel) || !strings.HasSuffix(called[1], " a folder; rm -rf /")) {
+	if len(called) > 1 && (!strings.Contains(called[1], "--label "+bidiLabel) || !strings.HasSuffix(called[1], " --build-arg DIGEST=sha256:0; x --build-arg VERSION=2 --build-context base=. "+odd)) {
 		t.Errorf("docker was called with %s", called[1])
 	}
 	if strings.Contains(d.called(), "secret") {

@@ -17,7 +17,7 @@ import (
 )
 
 const deployExample = `  # build and push the image, record its digest in models.yaml, deploy
-  speech-infra deploy kokoro-82m --build .
+  speech-infra deploy kokoro-82m --build . --build-arg GO_DIGEST=sha256:… --build-arg DEBIAN_DIGEST=sha256:…
 
   # the image that models.yaml names
   speech-infra deploy kokoro-82m`
@@ -27,6 +27,7 @@ type deployFlags struct {
 	flags
 	consent
 	build, dockerfile string
+	args, contexts    []string // of docker build
 	approval          string
 }
 
@@ -35,7 +36,10 @@ func (a *app) deployCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "deploy MODEL…", Short: "build, record the digest, make the templates, deploy them", Example: deployExample,
 		Long: `deploy looks at what runs before it changes anything, and keeps how many instances run. Scaling is deployed only where the gate is
-open; the reason is printed where it is not. The CDK asks before it widens permissions, as it does by itself.`,
+open; the reason is printed where it is not. The CDK asks before it widens permissions, as it does by itself.
+
+--build reads the Dockerfile first: every ARG without a default that the image needs is to be given by --build-arg, and those that
+are not are named before anything is built or deployed. Stages that the image does not need ask for nothing.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.deploy(cmd.Context(), &f, args) },
 	}
 	f.add(cmd)
@@ -46,6 +50,8 @@ open; the reason is printed where it is not. The CDK asks before it widens permi
 	f.addStacks(cmd)
 	fl.StringVar(&f.build, "build", "", "build the image of the one model that is named from this folder, by Docker, and record its digest")
 	fl.StringVar(&f.dockerfile, "dockerfile", "", "Dockerfile of --build (default: the folder's)")
+	fl.StringArrayVar(&f.args, "build-arg", nil, "NAME=VALUE of an ARG of the Dockerfile (repeatable)")
+	fl.StringArrayVar(&f.contexts, "build-context", nil, "NAME=DIR in place of a stage or image of the Dockerfile (repeatable)")
 	fl.BoolVar(&f.retype, "change-instance-type", false, "change the type of an endpoint that scales, in the order that AWS asks for")
 	fl.BoolVar(&f.scaleIn, "allow-scale-in", false, "agree to fewer instances than run now")
 	fl.BoolVar(&f.scalingOff, "scaling-off", false, "agree that an endpoint which scales does not any more")
@@ -57,6 +63,9 @@ open; the reason is printed where it is not. The CDK asks before it widens permi
 func (a *app) deploy(ctx context.Context, f *deployFlags, args []string) error {
 	if f.build != "" && f.imageURI != "" {
 		return exit.Misuse(errors.New("--build excludes --image-uri"))
+	}
+	if f.build == "" && len(f.args)+len(f.contexts)+len(f.dockerfile) > 0 {
+		return exit.Misuse(errors.New("--dockerfile, --build-arg and --build-context are of --build: name its folder"))
 	}
 	c, cfg, err := a.open(ctx, &f.flags, args)
 	if err != nil {

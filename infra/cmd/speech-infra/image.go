@@ -30,6 +30,10 @@ func (a *app) buildImage(ctx context.Context, cfg aws.Config, f *deployFlags, c 
 	if err != nil {
 		return "", err
 	}
+	extra, err := f.buildArgs()
+	if err != nil {
+		return "", err
+	}
 	m := c.models[0]
 	repository, err := a.repository(ctx, f, c)
 	if err != nil {
@@ -44,7 +48,7 @@ func (a *app) buildImage(ctx context.Context, cfg aws.Config, f *deployFlags, c 
 	if f.dockerfile != "" {
 		args = append(args, "--file", f.dockerfile)
 	}
-	if _, err := a.child(ctx, &f.flags, nil, a.stderr, docker, append(args, f.build)...); err != nil {
+	if _, err := a.child(ctx, &f.flags, nil, a.stderr, docker, append(append(args, extra...), f.build)...); err != nil {
 		return "", exit.Refuse(fmt.Errorf("docker build: %w: what it said is above", err))
 	}
 	as, err := a.inspect(ctx, f, docker, tag, "{{.Config.User}}")
