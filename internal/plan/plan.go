@@ -145,6 +145,9 @@ func Make(in Input) (*artifact.Plan, error) {
 	return p, nil
 }
 
+// mostSimulated is the largest fleet whose policies are chosen by simulation: ten times what an account is ever given.
+const mostSimulated = 20_000
+
 // attach puts the selected rule's policies and alarms into p; the flow rule's are chosen by simulation. A target by URL has
 // no place for them.
 func attach(p *artifact.Plan, selected capacity.Rule, in Input) (notes []string, err error) {
@@ -154,8 +157,13 @@ func attach(p *artifact.Plan, selected capacity.Rule, in Input) (notes []string,
 	endpoint, variant := names(p.Target, in.Model)
 	p.Target.Endpoint, p.Target.Variant = endpoint, variant
 	var chosen *capacity.Candidate
-	if in.Fluid != nil && p.Flow.Defined {
-		best, err := choose(p, in.Fluid, in.Parallel, in.Candidate)
+	fluid := in.Fluid
+	if p.Flow.Max > mostSimulated && in.Candidate == "" {
+		fluid = nil
+		notes = append(notes, fmt.Sprintf("the surge asks for up to %d instances: policies are chosen by simulation up to %d, so that nothing is simulated here", p.Flow.Max, mostSimulated))
+	}
+	if fluid != nil && p.Flow.Defined {
+		best, err := choose(p, fluid, in.Parallel, in.Candidate)
 		if exit.Code(err) == exit.Unknown { // interrupted
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"loadline/internal/capacity"
 	"loadline/internal/exit"
+	"loadline/internal/trace"
 )
 
 // burstWidth is the width of the buckets in which the dispersion of arrivals is read.
@@ -32,17 +33,21 @@ func surge(in *Input, m capacity.Measured) (notes []string, err error) {
 	if !(highest > 0) {
 		return nil, exit.Refuse(fmt.Errorf("--trace %s: it holds no request", in.TraceFile))
 	}
-	h := 0.0
-	g, err := t.Growth(within, 0)
-	for range 30 {
-		least := math.Max(float64(s.MinFloor)*m.MuPlan/(1+h), trough)
-		if g, err = t.Growth(within, math.Min(least/peak, 0.5)*highest); err != nil {
-			return nil, exit.CannotTell(fmt.Errorf("--trace %s: %w", in.TraceFile, err))
+	// above is the growth at loads that a fleet of floor instances does not carry with room to spare.
+	above := func(floor int) (g trace.Growth, err error) {
+		h := 0.0
+		for range 30 {
+			least := math.Max(float64(floor)*m.MuPlan/(1+h), trough)
+			if g, err = t.Growth(within, math.Min(least/peak, 0.5)*highest); err != nil || math.Abs(g.H-h) < 1e-6 {
+				break
+			}
+			h = g.H
 		}
-		if math.Abs(g.H-h) < 1e-6 {
-			break
-		}
-		h = g.H
+		return g, err
+	}
+	g, err := above(s.MinFloor)
+	if err != nil {
+		return nil, exit.CannotTell(fmt.Errorf("--trace %s: %w", in.TraceFile, err))
 	}
 	if g.Null > tellable && g.H < g.Null && !in.KeepSurge {
 		return nil, exit.CannotTell(fmt.Errorf("--trace %s: it holds too few requests to tell a growth below %.2f times within %.0f s from chance: "+
@@ -60,6 +65,12 @@ func surge(in *Input, m capacity.Measured) (notes []string, err error) {
 	} else {
 		s.SurgeRatio, s.SurgeSource = 1+g.H, "from the trace"
 		notes = append(notes, said)
+		for floor := 2 * max(1, s.MinFloor); 1+g.H >= capacity.SurgeLimit && float64(floor)*m.MuPlan < peak/2; floor *= 2 {
+			if less, err := above(floor); err == nil && 1+less.H < capacity.SurgeLimit {
+				notes = append(notes, fmt.Sprintf("that growth begins at a load which a larger smallest fleet carries: with --min-floor %d the trace asks for h = %.3f", floor, less.H))
+				break
+			}
+		}
 	}
 	if t.Gaps > 0 {
 		notes = append(notes, fmt.Sprintf("the trace leaves out %d buckets of %s: they count as empty, and what follows an outage reads as growth", t.Gaps, t.Bucket))
