@@ -115,7 +115,9 @@ func TestOpenAISpeech(t *testing.T) {
 
 // An encoder of its own works on streams and on whole replies, is bounded like they are, and its failure breaks off.
 func TestEncodedReplies(t *testing.T) {
-	failing := func(_ context.Context, _ int, out io.Writer) (io.WriteCloser, error) { return nil, errors.New("no such program") }
+	failing := func(_ context.Context, _ int, out io.Writer) (io.WriteCloser, error) {
+		return nil, errors.New("no such program")
+	}
 	engine := &fake{sentences: true, say: func(r Request) *fakeUtterance { return blocks(5) }}
 	s := start(t, Config{Engine: engine, MaxReply: 60_000, Codecs: map[string]Codec{formatMP3: {"audio/mpeg", reversing}, formatOpus: {"audio/ogg", failing}}})
 	url := open(t, s)
