@@ -11,8 +11,8 @@ import (
 type Retry struct {
 	Tries  int           // of one text, or one sentence of a stream, the first included; 3 when 0; 1: none is repeated
 	Budget float64       // retries for each first try, over all texts of the client; 0.1 when 0. Ten are there from the start
-	Base   time.Duration // longest pause before the first retry, doubled for each more; 100 ms when 0
-	Most   time.Duration // longest pause of ours; 5 s when 0. What a server asks for comes on top
+	Base   time.Duration // longest pause before the first retry, doubled for each more; 100 ms when not above 0
+	Most   time.Duration // longest pause of ours; 5 s when not above 0. What a server asks for comes on top
 }
 
 const startBudget = 10 // and the most that is saved up
@@ -33,10 +33,10 @@ func newRetrier(r Retry) *retrier {
 	if r.Budget == 0 {
 		r.Budget = 0.1
 	}
-	if r.Base == 0 {
+	if r.Base <= 0 {
 		r.Base = 100 * time.Millisecond
 	}
-	if r.Most == 0 {
+	if r.Most <= 0 {
 		r.Most = 5 * time.Second
 	}
 	return &retrier{Retry: r, left: startBudget, draw: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), sleep: sleep}

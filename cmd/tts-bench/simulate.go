@@ -40,6 +40,9 @@ const simulateExample = `  # both rules of a plan in the surge that it was made 
   # what has gone wrong elsewhere: tts-bench simulate --scenario list
   tts-bench simulate --scenario retry-storm`
 
+// mostInitial is the largest fleet that a simulation may begin with: it is played instance by instance.
+const mostInitial = 20_000
+
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
 	plans    []string
@@ -125,7 +128,7 @@ func (f *simulateFlags) misused(set func(string) bool) error {
 	add(set("surge-ratio") && !(f.ratio >= 1 && f.ratio < 1e3), "--surge-ratio %g: 1 or more, and below 1000", f.ratio)
 	add(f.mode != "" && f.mode != sim.ModeFluid && f.mode != sim.ModeRequests, "--mode %q: %s or %s", f.mode, sim.ModeFluid, sim.ModeRequests)
 	add(f.rule != "" && (len(f.plans) == 0 || f.policies != ""), "--rule is of plans that are played by themselves: give --plan, without --policies")
-	add(set("initial") && f.initial < 1, "--initial %d: at least 1 instance", f.initial)
+	add(set("initial") && (f.initial < 1 || f.initial > mostInitial), "--initial %d: 1 to %d instances", f.initial, mostInitial)
 	if f.start != "" {
 		if _, err := time.Parse(time.RFC3339, f.start); err != nil {
 			add(true, "--start %q: a time like 2026-03-29T00:00:00+01:00", f.start)

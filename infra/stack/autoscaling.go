@@ -1,7 +1,9 @@
 package stack
 
 import (
+	"cmp"
 	"math"
+	"strings"
 
 	"loadline/internal/audit"
 	"loadline/internal/capacity"
@@ -116,17 +118,24 @@ func (s scope) watch(m Model, topic any) {
 	})
 }
 
-// signal is what grows the fleet, with its target: nil where it cannot be read at a minute.
+// signal is what grows the fleet, with what it should not stay above: a target that is tracked, else the threshold of steps
+// that add. Nil where it cannot be read at a minute.
 func (m *Model) signal() *notice {
-	for _, p := range m.Plan.Policies {
-		if p.Type != capacity.TargetTracking || p.Target == nil {
-			continue
-		}
-		switch p.Metric.Predefined {
-		case "SageMakerVariantInvocationsPerInstance":
-			return &notice{metrics: list{shown(m.metric("each", sagemaker, "InvocationsPerInstance", "Sum", 60))}, over: *p.Target}
-		case "SageMakerVariantConcurrentRequestsPerModelHighResolution":
-			return &notice{metrics: list{shown(m.metric("held", sagemaker, "ConcurrentRequestsPerModel", "Maximum", 60))}, over: *p.Target}
+	for _, kind := range []string{capacity.TargetTracking, capacity.StepScaling} {
+		for _, p := range m.Plan.Policies {
+			over := p.Target
+			if kind == capacity.StepScaling {
+				over = p.Threshold
+			}
+			if p.Type != kind || over == nil || strings.HasPrefix(p.Comparison, "LessThan") {
+				continue
+			}
+			switch cmp.Or(p.Metric.Predefined, p.Metric.Name) {
+			case "SageMakerVariantInvocationsPerInstance", "InvocationsPerInstance":
+				return &notice{metrics: list{shown(m.metric("each", sagemaker, "InvocationsPerInstance", "Sum", 60))}, over: *over}
+			case "SageMakerVariantConcurrentRequestsPerModelHighResolution", "ConcurrentRequestsPerModel":
+				return &notice{metrics: list{shown(m.metric("held", sagemaker, "ConcurrentRequestsPerModel", "Maximum", 60))}, over: *over}
+			}
 		}
 	}
 	return nil

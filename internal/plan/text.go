@@ -275,7 +275,11 @@ func (t *text) surge(p *artifact.Plan) {
 	if o := s.Slots; o != nil {
 		t.wrap(fmt.Sprintf("    %-22s ", "published rule"), "%s", o.Why)
 	}
-	t.wrap("  ", "The chosen policies were played under %d settings of what AWS does not publish; the usual ones: %s.", s.Flow.Played, s.Usual)
+	settings := fmt.Sprintf("%d settings", s.Flow.Played)
+	if s.Flow.Played == 1 {
+		settings = "one setting"
+	}
+	t.wrap("  ", "The chosen policies were played under %s of what AWS does not publish; the usual ones: %s.", settings, s.Usual)
 }
 
 // policy is one policy in a sentence.
