@@ -6,7 +6,7 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 SUDO     = $(shell test "$$(id -u)" = 0 || echo sudo)
-BENCHES  = $(notdir $(patsubst %/,%,$(wildcard bench/*/)))
+BENCHES  = $(patsubst bench/%/main.go,%,$(wildcard bench/*/main.go))
 
 .PHONY: build programs infra demo test bench setup clean
 
