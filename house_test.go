@@ -1,5 +1,4 @@
-// Package house_test holds the architecture as a failing test: who may import whom, and what a pure package may not do.
-package house_test
+package loadline_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package house_test
+package loadline_test
 
 import (
 	"flag"

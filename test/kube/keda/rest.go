@@ -1,4 +1,4 @@
-// Package v1alpha1 is KEDA's types, whose files an overlay adds where they lie in the module cache (see the test above);
+// Package v1alpha1 is KEDA's types, whose files an overlay adds where they lie in the module cache (see the test beside this folder);
 // without it, only this file is here.
 package v1alpha1
 
