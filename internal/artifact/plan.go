@@ -23,6 +23,25 @@ type Plan struct {
 	Notes    []string           `json:"notes"` // what was let pass, and what is not known
 }
 
+// Selected is the rule that the plan goes by.
+func (p *Plan) Selected() *capacity.Rule {
+	if p.Rule == capacity.RuleSlots {
+		return &p.Slots
+	}
+	return &p.Flow
+}
+
+// Surged is what the selected rule's policies did in the simulated surge; nil: nothing was simulated of them.
+func (p *Plan) Surged() *SurgeOutcome {
+	switch {
+	case p.Surge == nil:
+		return nil
+	case p.Rule == capacity.RuleSlots:
+		return p.Surge.Slots
+	}
+	return p.Surge.Flow
+}
+
 // PlanMeasured is what the plan stands on, and the files that it came from.
 type PlanMeasured struct {
 	capacity.Measured

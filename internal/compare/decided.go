@@ -37,7 +37,7 @@ func Plans(a, b *artifact.Plan) (*Report, error) {
 	served("min floor", x.MinFloor, y.MinFloor)
 	served("policies", names(a), names(b))
 
-	ra, rb := selected(a), selected(b)
+	ra, rb := a.Selected(), b.Selected()
 	why := source(a.Measured.Mu.Source, b.Measured.Mu.Source)
 	r.add("instance completes, at most", "1/s", BetterUp, measured(a.Measured.Mu), measured(b.Measured.Mu), why)
 	r.add("fleet at the peak", "instances", BetterDown, fleet(a, ra), fleet(b, rb), "μ from its lower to its upper bound, all else as planned")
@@ -71,13 +71,7 @@ func Plans(a, b *artifact.Plan) (*Report, error) {
 
 // surged is what the selected rule's policies did in the plan's own surge; nil: not simulated.
 func surged(p *artifact.Plan) *artifact.SurgeOutcome {
-	if p.Surge == nil {
-		return nil
-	}
-	o := p.Surge.Flow
-	if p.Rule == capacity.RuleSlots {
-		o = p.Surge.Slots
-	}
+	o := p.Surged()
 	if o == nil || o.Usual == nil || o.Worst == nil {
 		return nil
 	}
@@ -91,15 +85,8 @@ func names(p *artifact.Plan) (out []string) {
 	return out
 }
 
-func selected(p *artifact.Plan) capacity.Rule {
-	if p.Rule == capacity.RuleSlots {
-		return p.Slots
-	}
-	return p.Flow
-}
-
 // fleet at the peak, over what the interval of μ leaves open: planned on its lower bound, it is the upper end.
-func fleet(p *artifact.Plan, r capacity.Rule) *estimate {
+func fleet(p *artifact.Plan, r *capacity.Rule) *estimate {
 	e := &estimate{value: float64(r.Peak)}
 	mu := p.Measured.Mu
 	if mu.Low == nil || mu.High == nil || r.Rho == nil || !(r.PeakRPS > 0) {

@@ -448,10 +448,7 @@ func dearer(x, y float64) string {
 // surgeFinding is what the simulation says of the selected rule.
 func surgeFinding(p *artifact.Plan) capacity.Finding {
 	f := capacity.Finding{Name: findingSurge, Verdict: capacity.OK}
-	o := p.Surge.Flow
-	if p.Rule == capacity.RuleSlots {
-		o = p.Surge.Slots
-	}
+	o := p.Surged()
 	if o == nil || o.Usual == nil {
 		f.Verdict, f.Detail = capacity.NotChecked, "there are no policies to simulate"
 		return f

@@ -59,10 +59,7 @@ func kube(p *artifact.Plan) (manifest, error) {
 	case p.Target.URL == "":
 		return manifest{}, errors.New("the plan is of a SageMaker endpoint, which Kubernetes does not scale: --emit aws-cli, or measure your own server by --url")
 	}
-	r := p.Flow
-	if p.Rule == capacity.RuleSlots {
-		r = p.Slots
-	}
+	r := p.Selected()
 	k := manifest{name: label("speech-" + p.Target.Model), min: r.Min, max: max(r.Max, r.Min), peak: r.Peak}
 	switch {
 	case p.Rule == capacity.RuleSlots && r.CScaleMax != nil:

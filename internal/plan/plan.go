@@ -173,10 +173,7 @@ func attach(p *artifact.Plan, selected capacity.Rule, in Input) (notes []string,
 		chosen = &best
 		selected.Findings = append(selected.Findings, surgeFinding(p))
 		p.Findings, p.Verdict = capacity.Conclude(selected.Findings, p.Scenario.Accept)
-		rule := &p.Flow
-		if p.Rule == capacity.RuleSlots {
-			rule = &p.Slots
-		}
+		rule := p.Selected()
 		rule.Findings, rule.Verdict = p.Findings, p.Verdict
 	}
 	var policies []capacity.Policy

@@ -26,11 +26,7 @@ func further(p *artifact.Plan, s Scaled) (notes []string) {
 		return nil
 	}
 	if s.CPU > 0 {
-		rule := p.Flow
-		if p.Rule == capacity.RuleSlots {
-			rule = p.Slots
-		}
-		pol := capacity.CPUPolicy(s.CPU, s.VCPUs, rule, p.Target.Endpoint, p.Target.Variant)
+		pol := capacity.CPUPolicy(s.CPU, s.VCPUs, *p.Selected(), p.Target.Endpoint, p.Target.Variant)
 		p.Policies = append(p.Policies, pol)
 		notes = append(notes, fmt.Sprintf("%s adds instances beside the rule's signals, and never removes any: it is in no figure of this plan", pol.Name))
 	}

@@ -390,7 +390,7 @@ type Field struct{ Name, Value, Why string }
 // Fields are the plan's part of models.yaml, in its order.
 func Fields(p *artifact.Plan) []Field {
 	c, m := p.Config, p.Measured
-	r := p.Flow
+	r := p.Selected()
 	target, in := "60 × λ*: invocations a minute", "target tracking scales in"
 	if p.Flow.Signal == capacity.SignalConcurrency {
 		target = "requests held at λ*"
@@ -403,7 +403,6 @@ func Fields(p *artifact.Plan) []Field {
 	out, back := "T without detection: updates wait in line", "max(300, 3 T)"
 	most := "peak × surge ratio / λ*, in one step"
 	if p.Rule == capacity.RuleSlots {
-		r = p.Slots
 		target, in = "C_scale_max × CloudWatch ratio", "C_scale_min × CloudWatch ratio"
 		out = "T / 2, within 10 to 30"
 		most = "peak fleet, at least min"

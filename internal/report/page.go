@@ -202,7 +202,7 @@ func (p *page) head(r Records) {
 		if target.Model == "" {
 			target, print = f.Target, f.Fingerprint
 		}
-		rule := selected(f)
+		rule := f.Selected()
 		lede = append(lede, fmt.Sprintf("At the peak that takes %d instances by the %s rule; the plan's verdict is %s.", rule.Peak, f.Rule, f.Verdict))
 	}
 	for _, s := range r.Simulations {
@@ -220,13 +220,6 @@ func (p *page) head(r Records) {
 		p.Title += " on " + print.InstanceType
 	}
 	p.Lede = strings.Join(lede, " ")
-}
-
-func selected(f *artifact.Plan) capacity.Rule {
-	if f.Rule == capacity.RuleSlots {
-		return f.Slots
-	}
-	return f.Flow
 }
 
 // next is what the records ask for: the worst finding first, then the step of the chain that has no record yet.
