@@ -47,6 +47,9 @@ func (s span) ticks(k Scale, most int) []float64 {
 	return out
 }
 
+// Label is a figure of a scale as a text shows it: three digits that count, commas between thousands.
+func Label(k Scale, v float64) string { return label(k, v, 0) }
+
 // label is a figure of a scale, as an axis or a list shows it. step is how far apart the ticks are, 0: three digits.
 func label(k Scale, v, step float64) string {
 	switch k {
@@ -77,7 +80,7 @@ func seconds(v, step float64) string {
 	return number(v, step) + " s"
 }
 
-// number has as many digits as its step needs, or three that count, and commas between thousands.
+// number has as many digits as its step needs, or three that count, at most six behind the point, and commas between thousands.
 func number(v, step float64) string {
 	digits := 0
 	switch {
@@ -86,7 +89,7 @@ func number(v, step float64) string {
 			digits++
 		}
 	case v != 0:
-		digits = max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
+		digits = min(max(0, 2-int(math.Floor(math.Log10(math.Abs(v))))), 6)
 	}
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(s, ".") && step == 0 {

@@ -273,7 +273,7 @@ func (p *page) plan(f Filed[*artifact.Plan], i int) {
 	if i == 0 {
 		p.Findings = findingsOf(d.Findings)
 	}
-	rule := selected(d)
+	rule := d.Selected()
 	p.figures(f.File, d.RunID, card{Name: "instances at the peak", Value: strconv.Itoa(rule.Peak), Note: d.Rule + " rule, " + cmp.Or(rule.Binding, "no bound") + " binds", From: source{Field: d.Rule + ".peak_instances", How: "⌈peak over what one may carry⌉"}})
 	if rule.LambdaStar != nil {
 		p.figures(f.File, d.RunID, card{Name: "λ*, what one may carry", Value: number(*rule.LambdaStar) + "/s", Note: optional(rule.Rho, func(v float64) string { return percent(v) + " of μ" }), From: source{Field: d.Rule + ".lambda_rps", How: "the smallest of the bounds; " + rule.Binding + " binds"}})
@@ -365,25 +365,7 @@ func optional(v *float64, say func(float64) string) string {
 	return say(*v)
 }
 
-// number has three digits that count, all of a whole number, and commas between thousands.
-func number(v float64) string {
-	digits := 0
-	if a := math.Abs(v); a != 0 && a < 100 {
-		digits = max(0, 2-int(math.Floor(math.Log10(a))))
-	}
-	text := strconv.FormatFloat(v, 'f', min(digits, 6), 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	whole, rest, dot := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if dot {
-		whole += "." + rest
-	}
-	return whole
-}
+func number(v float64) string { return chart.Label(chart.Number, v) }
 
 func millis(v float64) string { return secondsOf(v / 1000) }
 
