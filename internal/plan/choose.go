@@ -72,23 +72,37 @@ func choose(p *artifact.Plan, fluid Simulator, each func(n int, f func(i int)), 
 	s.Candidates = outcomes
 	flow := outcomes[best]
 	s.Flow = &flow
-	if policies, alarms := capacity.SlotsPolicies(p.Slots, p.Target.Endpoint, p.Target.Variant); policies != nil {
-		o, err := c.outcome(capacity.Candidate{Name: "published", Policies: policies, Alarms: alarms}, p.Slots)
-		if err != nil {
-			return capacity.Candidate{}, err
-		}
-		if o.Why == "" {
-			if err := c.vary(&o, capacity.Candidate{Name: "published", Policies: policies, Alarms: alarms}, p.Slots); err != nil {
-				return capacity.Candidate{}, err
-			}
-		}
-		if o.Why == "" {
-			o.Why = "the published rule's own policies, on its own fleet"
-		}
-		s.Slots = &o
+	if s.Slots, err = c.published(); err != nil {
+		return capacity.Candidate{}, err
 	}
 	p.Surge = s
 	return all[best], nil
+}
+
+// published plays the published rule's own policies on its own fleet, each instance behind its own gate; nil: it has none.
+func (c *chooser) published() (*artifact.SurgeOutcome, error) {
+	r, x := c.p.Slots, capacity.Candidate{Name: "published"}
+	if x.Policies, x.Alarms = capacity.SlotsPolicies(r, c.p.Target.Endpoint, c.p.Target.Variant); x.Policies == nil {
+		return nil, nil
+	}
+	own := *c
+	if r.QueueMaxDepth != c.p.Flow.QueueMaxDepth {
+		var err error
+		if own.server, err = simServer(c.p, r.QueueMaxDepth); err != nil {
+			return nil, fmt.Errorf("simulate the surge: %w", err)
+		}
+	}
+	o, err := own.outcome(x, r)
+	if err == nil && o.Why == "" {
+		err = own.vary(&o, x, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Why == "" {
+		o.Why = "the published rule's own policies, on its own fleet"
+	}
+	return &o, nil
 }
 
 func newChooser(p *artifact.Plan, fluid Simulator, each func(n int, f func(i int))) (*chooser, error) {

@@ -228,6 +228,20 @@ func TestChooseFails(t *testing.T) {
 	}
 }
 
+// A ceiling below the objective cuts the flow rule's queues, not the published rule's: each is played behind its own gate.
+func TestChooseOwnGates(t *testing.T) {
+	told := pretend(func(string, autoscale.Unknowns) (float64, float64, int) { return 100, 0, 0 })
+	p := chosen(t, func(c sim.Config) (sim.Result, error) {
+		if c.Gate.Depth == 17 { // the flow rule's candidates
+			return told(c)
+		}
+		return sim.Fluid(c)
+	}, func(in *Input) { in.Scenario.Ceiling = 1 })
+	if p.Flow.QueueMaxDepth != 17 || p.Slots.QueueMaxDepth != 50 || p.Surge.Slots == nil || p.Surge.Slots.Usual == nil {
+		t.Errorf("depths %d and %d; slots %+v", p.Flow.QueueMaxDepth, p.Slots.QueueMaxDepth, p.Surge.Slots)
+	}
+}
+
 // The published figures by the simulator itself: within ten seconds, twice the same bytes, and the published rule's own
 // policies drown where the flow rule's hold.
 func TestChooseByFluid(t *testing.T) {
