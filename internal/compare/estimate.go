@@ -109,12 +109,7 @@ func mean(xs []float64) *estimate {
 	if len(xs) < 2 {
 		return &estimate{value: m}
 	}
-	sum := 0.0
-	for _, x := range xs {
-		sum += (x - m) * (x - m)
-	}
-	n := float64(len(xs))
-	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+confidence)/2) * math.Sqrt(sum/(n-1)/n)
+	half := stat.HalfWidth(xs, confidence)
 	return &estimate{m, m - half, m + half, true}
 }
 

@@ -61,15 +61,15 @@ func Rate(at []float64, from, to, confidence float64) (rate, low, high float64, 
 		took[b] = end - from
 		from = end
 	}
-	mean, half := Mean(took), halfWidth(took, confidence)
+	mean, half := Mean(took), HalfWidth(took, confidence)
 	if half >= mean {
 		return rate, 0, 0, false
 	}
 	return rate, min(float64(size)/(mean+half), rate), max(float64(size)/(mean-half), rate), true
 }
 
-// halfWidth of the confidence interval of the mean of independent values, by Student's t.
-func halfWidth(xs []float64, confidence float64) float64 {
+// HalfWidth of the confidence interval of the mean of two or more independent values, by Student's t.
+func HalfWidth(xs []float64, confidence float64) float64 {
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(xs) - 1)}.Quantile((1 + confidence) / 2)
 	return t * math.Sqrt(variance(xs)/float64(len(xs)))
 }
