@@ -95,40 +95,35 @@ func (c candidates) unfit(name string) string {
 }
 
 func (c candidates) build(x *Candidate) {
-	add := func(p Policy, a *Alarm) {
-		x.Policies = append(x.Policies, p)
-		if a != nil {
-			x.Alarms = append(x.Alarms, *a)
-		}
+	add := func(p Policy, alarms ...Alarm) {
+		x.Policies, x.Alarms = append(x.Policies, p), append(x.Alarms, alarms...)
 	}
+	acting := func(p Policy, reads string) { add(p, alarmOf(p, reads, c.endpoint, c.variant)) }
 	planned, alarms := FlowPolicies(c.r, c.h, c.endpoint, c.variant) // tracking first, then the concurrency step
 	track := planned[0]
 	switch x.Name {
 	case RateTracking:
-		add(track, nil)
+		add(track)
 	case ConcurrencyTracking:
 		if c.r.Signal == SignalConcurrency {
-			add(track, nil)
+			add(track)
 			return
 		}
-		add(c.concurrencyTracked(track, false), nil)
+		add(c.concurrencyTracked(track, false))
 	case BothTracking:
-		add(track, nil)
-		add(c.concurrencyTracked(track, true), nil)
+		add(track)
+		add(c.concurrencyTracked(track, true))
 	case BothSteps:
-		add(track, nil)
-		add(planned[1], &alarms[0])
+		add(track)
+		add(planned[1], alarms[0])
 	case RateSteps:
-		metric := c.metric("InvocationsPerInstance")
-		out := c.step(track, PolicyRateOut, metric, "Average", SlowPeriod, *c.r.ScalingTarget, above)
-		add(c.alarmed(out, "Sum"))
-		in := c.step(track, PolicyRateIn, metric, "Average", SlowPeriod, rounded(slack**c.r.ScalingTarget*c.smaller()), below)
-		add(c.alarmed(in, "Sum"))
+		metric := ofVariant("InvocationsPerInstance", c.endpoint, c.variant)
+		acting(c.step(track, PolicyRateOut, metric, "Average", SlowPeriod, *c.r.ScalingTarget, above), "Sum")
+		acting(c.step(track, PolicyRateIn, metric, "Average", SlowPeriod, rounded(slack**c.r.ScalingTarget*c.smaller()), below), "Sum")
 	case ConcurrencySteps:
-		metric := c.metric("ConcurrentRequestsPerModel")
-		add(planned[1], &alarms[0])
-		in := c.step(track, PolicyStepIn, metric, "Maximum", SlowPeriod, math.Max(1, math.Floor(slack**c.r.Threshold*c.smaller())), below)
-		add(c.alarmed(in, "Maximum"))
+		metric := ofVariant("ConcurrentRequestsPerModel", c.endpoint, c.variant)
+		add(planned[1], alarms[0])
+		acting(c.step(track, PolicyStepIn, metric, "Maximum", SlowPeriod, math.Max(1, math.Floor(slack**c.r.Threshold*c.smaller())), below), "Maximum")
 	}
 }
 
@@ -140,10 +135,6 @@ func (c candidates) smaller() float64 {
 }
 
 const below = "LessThanThreshold"
-
-func (c candidates) metric(name string) Metric {
-	return Metric{Namespace: "AWS/SageMaker", Name: name, Dimensions: map[string]string{"EndpointName": c.endpoint, "VariantName": c.variant}}
-}
 
 // concurrencyTracked follows the high-resolution concurrency, at what the busiest instance holds at λ*.
 func (c candidates) concurrencyTracked(like Policy, outOnly bool) Policy {
@@ -179,16 +170,6 @@ func (c candidates) step(like Policy, name string, metric Metric, statistic stri
 
 // quietPeriods is how many minutes a fleet must have been too large before a step takes from it, as managed alarms have it.
 const quietPeriods = 15
-
-// alarmed is a step policy and the alarm that it acts on. What the alarm reads may be a Sum; of its datapoints a policy
-// takes the mean, the least or the most.
-func (c candidates) alarmed(p Policy, statistic string) (Policy, *Alarm) {
-	return p, &Alarm{
-		Name: c.endpoint + "-" + c.variant + "-" + p.Name, Metric: p.Metric, Statistic: statistic, Period: p.Period,
-		Comparison: p.Comparison, Threshold: *p.Threshold, Evaluation: p.Evaluation, Datapoints: p.Datapoints,
-		MissingData: missingOK, Policy: p.Name, Source: p.Source,
-	}
-}
 
 // PerInstance is policies and alarms on the copies of an inference component as ones on instances of one copy each: what a
 // simulator plays. Others stay as they are.

@@ -21,8 +21,6 @@ func SlotsPolicies(r Rule, endpoint, variant string) ([]Policy, []Alarm) {
 	if !r.Defined || r.ScalingTarget == nil {
 		return nil, nil
 	}
-	dims := map[string]string{"EndpointName": endpoint, "VariantName": variant}
-	concurrent := Metric{Namespace: "AWS/SageMaker", Name: "ConcurrentRequestsPerModel", Dimensions: dims}
 	zero := 0.0
 	out := Policy{
 		Name: PolicyConcurrency, Type: TargetTracking,
@@ -32,19 +30,28 @@ func SlotsPolicies(r Rule, endpoint, variant string) ([]Policy, []Alarm) {
 		Source: "C_scale_max × the CloudWatch ratio",
 	}
 	in := Policy{
-		Name: PolicyStepIn, Type: StepScaling, Metric: concurrent, Statistic: "Maximum",
+		Name: PolicyStepIn, Type: StepScaling, Metric: ofVariant("ConcurrentRequestsPerModel", endpoint, variant), Statistic: "Maximum",
 		Period: SlowPeriod, Threshold: r.ScaleIn, Comparison: atOrBelow,
 		Steps: []Step{{Upper: &zero, Change: -1}}, Adjustment: "ChangeInCapacity",
 		Evaluation: periods, Datapoints: periods, MissingData: missingOK,
 		OutCooldown: r.OutCooldown, InCooldown: r.InCooldown,
 		Source: "C_scale_min × the CloudWatch ratio",
 	}
-	alarm := Alarm{
-		Name: endpoint + "-" + variant + "-" + PolicyStepIn, Metric: concurrent, Statistic: in.Statistic, Period: in.Period,
-		Comparison: in.Comparison, Threshold: *r.ScaleIn, Evaluation: periods, Datapoints: periods,
-		MissingData: missingOK, Policy: in.Name, Source: in.Source,
+	return []Policy{out, in}, []Alarm{alarmOf(in, in.Statistic, endpoint, variant)}
+}
+
+func ofVariant(metric, endpoint, variant string) Metric {
+	return Metric{Namespace: "AWS/SageMaker", Name: metric, Dimensions: map[string]string{"EndpointName": endpoint, "VariantName": variant}}
+}
+
+// alarmOf is the alarm that a step policy acts on. What it reads may be a Sum; of its datapoints a policy takes the mean, the
+// least or the most.
+func alarmOf(p Policy, statistic, endpoint, variant string) Alarm {
+	return Alarm{
+		Name: endpoint + "-" + variant + "-" + p.Name, Metric: p.Metric, Statistic: statistic, Period: p.Period,
+		Comparison: p.Comparison, Threshold: *p.Threshold, Evaluation: p.Evaluation, Datapoints: p.Datapoints,
+		MissingData: p.MissingData, Policy: p.Name, Source: p.Source,
 	}
-	return []Policy{out, in}, []Alarm{alarm}
 }
 
 // FlowPolicies are the flow rule's policies for a variant. The rate is linear in the load, so that what target tracking
@@ -72,11 +79,9 @@ func FlowPolicies(r Rule, h float64, endpoint, variant string) ([]Policy, []Alar
 	if r.Threshold == nil || h <= 0 {
 		return []Policy{track}, nil
 	}
-	metric := Metric{Namespace: "AWS/SageMaker", Name: "ConcurrentRequestsPerModel",
-		Dimensions: map[string]string{"EndpointName": endpoint, "VariantName": variant}}
 	zero := 0.0
 	step := Policy{
-		Name: PolicyConcurrency, Type: StepScaling, Metric: metric, Statistic: "Maximum", Period: FastPeriod,
+		Name: PolicyConcurrency, Type: StepScaling, Metric: ofVariant("ConcurrentRequestsPerModel", endpoint, variant), Statistic: "Maximum", Period: FastPeriod,
 		Threshold: r.Threshold, Comparison: above,
 		Steps: []Step{{Lower: &zero, Change: int(math.Ceil(100 * h * (1 - 1e-12)))}}, Adjustment: "PercentChangeInCapacity",
 		Evaluation: periods, Datapoints: periods, MissingData: missingOK, NoScaleIn: true,
@@ -87,12 +92,7 @@ func FlowPolicies(r Rule, h float64, endpoint, variant string) ([]Policy, []Alar
 	if r.ThresholdMeasured {
 		step.Source += ": " + r.ThresholdSource
 	}
-	alarm := Alarm{
-		Name: endpoint + "-" + variant + "-" + PolicyConcurrency, Metric: metric, Statistic: step.Statistic, Period: FastPeriod,
-		Comparison: above, Threshold: *r.Threshold, Evaluation: periods, Datapoints: periods,
-		MissingData: missingOK, Policy: step.Name, Source: step.Source,
-	}
-	return []Policy{track, step}, []Alarm{alarm}
+	return []Policy{track, step}, []Alarm{alarmOf(step, step.Statistic, endpoint, variant)}
 }
 
 // ServiceAlarm tells people that an instance serves slower than when it was measured: the container's own service time,
