@@ -13,6 +13,9 @@ const (
 	Unknown = 3
 )
 
+// Said is an outcome that the command has already told: only its exit code is left to give.
+var Said = errors.New("said")
+
 type coded struct {
 	code int
 	err  error
