@@ -114,10 +114,10 @@ func (a *app) finishQMax(j *qmaxJob, doc *artifact.QMax, files *store.Journal, s
 	switch ladder.Outcome(doc.Verdict) {
 	case ladder.None:
 		fmt.Fprintln(status, "next: a smaller --corpus text, a larger --slo-ms, or a faster instance")
-		return exit.Refuse(errSaid)
+		return exit.Refuse(exit.Said)
 	case ladder.CannotTell:
 		fmt.Fprintln(status, "next: the same again, when the cause above is mended")
-		return exit.CannotTell(errSaid)
+		return exit.CannotTell(exit.Said)
 	}
 	if doc.Target.URL == "" {
 		fmt.Fprintf(status, "next: tts-bench ttotal --qmax %s\n", cmp.Or(path, "FILE"))
@@ -274,22 +274,4 @@ func join(ns []int) string {
 }
 
 // wrap breaks a paragraph into lines of at most 80 columns.
-func wrap(s string) string {
-	var b strings.Builder
-	column := 0
-	for word := range strings.FieldsSeq(s) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case column == 0:
-		case column+1+n > 80:
-			b.WriteString("\n  ")
-			column = 2
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
-}
+func wrap(s string) string { return report.Fold(strings.Join(strings.Fields(s), " "), 80) }

@@ -81,7 +81,7 @@ func (l *Live) Note(line string) {
 	defer l.mu.Unlock()
 	l.clear()
 	if l.tty {
-		line = fold(line, l.width-1)
+		line = Fold(line, l.width-1)
 	}
 	fmt.Fprintln(l.w, line)
 }
@@ -103,8 +103,8 @@ func (l *Live) clear() {
 	l.drawn = 0
 }
 
-// fold breaks a line between words where it is wider than columns; what is broken off stands two to the right.
-func fold(s string, columns int) string {
+// Fold breaks a line between words where it is wider than columns; what is broken off stands two to the right.
+func Fold(s string, columns int) string {
 	if strings.Contains(s, "\n") || utf8.RuneCountInString(s) <= columns {
 		return s
 	}
