@@ -38,7 +38,7 @@ func Fluid(c Config) (Result, error) {
 
 func newFluid(w *world) (*fluid, error) {
 	f := &fluid{w: w, slot: -1, many: map[*node]float64{}, later: map[int]*[mostAttempts + 1]float64{},
-		lor: w.c.Routing == autoscale.LeastOutstanding, load: newLoad(w.c.Load), noise: rand.New(rand.NewPCG(w.c.Seed, causeNoise))}
+		lor: w.c.Routing == autoscale.LeastOutstanding, load: load{p: w.c.Load}, noise: rand.New(rand.NewPCG(w.c.Seed, causeNoise))}
 	return f, f.use(1)
 }
 
@@ -282,17 +282,14 @@ func (f *fluid) stride(at, seconds float64) {
 func (f *fluid) pass(c *cohort, lambda float64, live int, seconds float64) (refused float64) {
 	n := float64(len(c.ids))
 	curve, scale, each := f.flows.one, n, lambda/float64(live)
+	unit := 1.0 // what a cohort's held counts: one instance, or all together
 	if f.lor {
 		var of int
 		if curve, of = f.pooled(len(c.ids)); curve == nil {
 			return 0
 		}
 		scale = n / float64(of)
-		each = lambda / scale
-	}
-	unit := 1.0 // what a cohort's held counts: one instance, or all together
-	if f.lor {
-		unit = scale
+		unit, each = scale, lambda/scale
 	}
 	before := c.state
 	before.held /= unit
@@ -452,8 +449,6 @@ type load struct {
 	passed float64 // up to the point i
 	told   float64
 }
-
-func newLoad(p arrival.Profile) load { return load{p: p} }
 
 // until is the expected arrivals since it was last asked, up to an instant.
 func (l *load) until(at float64) float64 {

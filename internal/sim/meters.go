@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,14 +42,10 @@ const (
 // known says what keeps the simulator from telling a query's metric.
 func known(q *alarm.Query) error {
 	names := []string{metricConcurrency, metricPerInstance, metricInvocations, metricCPU, metricGPU}
-	ok := false
-	for _, n := range names {
-		ok = ok || n == q.Name
-	}
 	switch {
 	case q.Math != "":
 		return fmt.Errorf("metric math is not simulated: name one metric")
-	case !ok:
+	case !slices.Contains(names, q.Name):
 		return fmt.Errorf("metric %q is not simulated: there are %s", q.Name, strings.Join(names, ", "))
 	case strings.HasPrefix(q.Statistic, "p"):
 		return fmt.Errorf("the statistic %s of %s is not simulated: Sum, Average, Minimum, Maximum and SampleCount are", q.Statistic, q.Name)

@@ -26,7 +26,7 @@ func (p *pool) put(i *instance) {
 	p.low = min(p.low, i.n)
 }
 
-// take takes it out again.
+// take takes it out again: it is not found for traffic any more.
 func (p *pool) take(i *instance) {
 	at := p.levels[i.held]
 	last := at[len(at)-1]
@@ -34,9 +34,6 @@ func (p *pool) take(i *instance) {
 	last.level = i.level
 	p.levels[i.held] = at[:len(at)-1]
 }
-
-// leave keeps an instance from being found for traffic.
-func (p *pool) leave(i *instance) { p.take(i) }
 
 // remove takes an instance out that has left.
 func (p *pool) remove(i *instance) {

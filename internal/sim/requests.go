@@ -142,7 +142,7 @@ func (p *requests) takeOut(i *instance) {
 		p.instances[n].index = n
 	}
 	if p.lor {
-		p.pool.leave(i)
+		p.pool.take(i)
 	}
 }
 

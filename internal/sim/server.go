@@ -102,6 +102,9 @@ func placesOf(m capacity.Measured, model capacity.Instance, first float64) int {
 	return 1
 }
 
+// SLO is the objective on first audio that completions are judged by.
+func (s *Server) SLO() time.Duration { return time.Duration(s.slo * float64(time.Second)) }
+
 // most is what an instance completes a second at its best.
 func (s *Server) most() float64 { return s.x.Most() }
 

@@ -14,10 +14,17 @@ const Day = 24 * time.Hour
 // Diurnal is a load that follows the day: trough at 04:00, peak at 16:00, a cosine between them, in straight lines of a
 // minute. long may be part of a day, or several; it begins at midnight.
 func Diurnal(trough, peak float64, long time.Duration) (arrival.Profile, error) {
-	return sampled(long, time.Minute, func(at time.Duration) float64 {
+	var p arrival.Profile
+	put := func(at time.Duration) {
 		phase := 2 * math.Pi * (at - 4*time.Hour).Hours() / Day.Hours()
-		return trough + (peak-trough)*(1-math.Cos(phase))/2
-	})
+		p = append(p, arrival.Point{At: at, Rate: trough + (peak-trough)*(1-math.Cos(phase))/2})
+	}
+	for at := time.Duration(0); at < long; at += time.Minute {
+		put(at)
+	}
+	put(long)
+	_, err := arrival.NewStream(p, nil)
+	return p, err
 }
 
 // TopOfHour is a load that jumps by a ratio at each full hour and falls back to its base along a straight line within a time.
@@ -63,17 +70,6 @@ func cutOff(p arrival.Profile, long time.Duration) (arrival.Profile, error) {
 	if last := p[len(p)-1]; last.At < long {
 		p = append(p, arrival.Point{At: long, Rate: last.Rate})
 	}
-	_, err := arrival.NewStream(p, nil)
-	return p, err
-}
-
-// sampled is a function of time in straight lines.
-func sampled(long, every time.Duration, f func(time.Duration) float64) (arrival.Profile, error) {
-	var p arrival.Profile
-	for at := time.Duration(0); at < long; at += every {
-		p = append(p, arrival.Point{At: at, Rate: f(at)})
-	}
-	p = append(p, arrival.Point{At: long, Rate: f(long)})
 	_, err := arrival.NewStream(p, nil)
 	return p, err
 }
