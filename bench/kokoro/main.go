@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -19,9 +18,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
+	"loadline/bench/chain"
 	"loadline/internal/artifact"
 )
 
@@ -57,8 +56,8 @@ func bench(ctx context.Context, runs int) (missed bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", dir, "loadline/cmd/tts-bench", "loadline/cmd/sagemaker-local").CombinedOutput(); err != nil {
-		return false, fmt.Errorf("build: %w\n%s", err, out)
+	if err := chain.Build(ctx, dir); err != nil {
+		return false, err
 	}
 	for i := range runs {
 		doc, wall, err := measure(ctx, dir)
@@ -72,24 +71,11 @@ func bench(ctx context.Context, runs int) (missed bool, err error) {
 
 // measure starts a fresh endpoint and runs qmax on it.
 func measure(ctx context.Context, dir string) (*artifact.QMax, time.Duration, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	local := exec.CommandContext(ctx, filepath.Join(dir, "sagemaker-local"), "serve", "--profile", "kokoro-g5", "--quiet")
-	local.Cancel = func() error { return local.Process.Signal(os.Interrupt) }
-	local.WaitDelay = 10 * time.Second
-	stdout, err := local.StdoutPipe()
+	url, stop, err := chain.Serve(ctx, dir)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := local.Start(); err != nil {
-		return nil, 0, err
-	}
-	defer func() { cancel(); _ = local.Wait() }() // it ends by the interrupt
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "ready ")
-	if err != nil || !ok {
-		return nil, 0, fmt.Errorf("sagemaker-local said %q: %w", line, err)
-	}
+	defer stop()
 	began := time.Now()
 	var doc, said bytes.Buffer
 	qmax := exec.CommandContext(ctx, filepath.Join(dir, "tts-bench"), "qmax", "--endpoint", "speech-kokoro-82m", "--endpoint-url", url,

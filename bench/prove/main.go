@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -24,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"loadline/bench/chain"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
 )
@@ -59,8 +59,8 @@ func bench(ctx context.Context, published, t string) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/tts-bench", "./cmd/sagemaker-local").CombinedOutput(); err != nil {
-		return false, fmt.Errorf("build: %w\n%s", err, out)
+	if err := chain.Build(ctx, dir); err != nil {
+		return false, err
 	}
 	ladder, err := localised(published, dir)
 	if err != nil {
@@ -152,29 +152,12 @@ func (s *side) prove(ctx context.Context, dir, ladder, t string) error {
 	if err != nil {
 		return err
 	}
-	account := exec.CommandContext(ctx, filepath.Join(dir, "sagemaker-local"), "serve", "--profile", "kokoro-g5", "--quiet", "--publication-delay", "30s", "--start", "30s",
+	url, stop, err := chain.Serve(ctx, dir, "--publication-delay", "30s", "--start", "30s",
 		"--routing", "random", "--queue-depth", fmt.Sprint(plan.Config.QueueMaxDepth), "--instances", "2")
-	account.Cancel = func() error { return account.Process.Signal(os.Interrupt) }
-	account.WaitDelay = 10 * time.Second
-	stdout, err := account.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := account.Start(); err != nil {
-		return err
-	}
-	defer func() {
-		_ = account.Process.Signal(os.Interrupt)
-		_ = account.Wait() // its exit after the interrupt says nothing
-	}()
-	lines := bufio.NewScanner(stdout)
-	if !lines.Scan() {
-		return errors.New("sagemaker-local did not come up")
-	}
-	url, found := strings.CutPrefix(lines.Text(), "ready ")
-	if !found {
-		return fmt.Errorf("sagemaker-local said %q", lines.Text())
-	}
+	defer stop()
 	if err := must("apply", "--plan", plans[0], "--endpoint-url", url, "--yes"); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -18,9 +17,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
+	"loadline/bench/chain"
 	"loadline/internal/artifact"
 )
 
@@ -54,14 +53,12 @@ func run(hold time.Duration, seed int) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	for _, name := range []string{"tts-bench", "sagemaker-local"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name), "loadline/cmd/"+name).CombinedOutput(); err != nil {
-			return false, fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 8*(hold+3*time.Minute))
 	defer cancel()
-	url, stop, err := serve(ctx, filepath.Join(dir, "sagemaker-local"))
+	if err := chain.Build(ctx, dir); err != nil {
+		return false, err
+	}
+	url, stop, err := chain.Serve(ctx, dir)
 	if err != nil {
 		return false, err
 	}
@@ -130,35 +127,4 @@ func figure(v *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f", *v)
-}
-
-// serve starts the local endpoint and returns its URL.
-func serve(ctx context.Context, path string) (url string, stop func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	c := exec.CommandContext(ctx, path, "serve", "--profile", "kokoro-g5", "--quiet")
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	c.WaitDelay = 10 * time.Second
-	c.Stderr = os.Stderr
-	out, err := c.StdoutPipe()
-	if err != nil {
-		cancel()
-		return "", nil, err
-	}
-	if err := c.Start(); err != nil {
-		cancel()
-		return "", nil, err
-	}
-	stop = func() { cancel(); _ = c.Wait() } // its exit after the interrupt says nothing
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if url, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
-			go func() {
-				for lines.Scan() { // keep its pipe from filling
-				}
-			}()
-			return url, stop, nil
-		}
-	}
-	stop()
-	return "", nil, errors.New("sagemaker-local ended before it was ready")
 }

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -19,9 +18,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
+	"loadline/bench/chain"
 	"loadline/internal/artifact"
 	"loadline/internal/engine/replay"
 	"loadline/internal/scaleout"
@@ -57,8 +56,8 @@ func bench(ctx context.Context, runs int) (missed bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", dir, "loadline/cmd/tts-bench", "loadline/cmd/sagemaker-local").CombinedOutput(); err != nil {
-		return false, fmt.Errorf("build: %w\n%s", err, out)
+	if err := chain.Build(ctx, dir); err != nil {
+		return false, err
 	}
 	p, err := replay.Builtin("kokoro-g5")
 	if err != nil {
@@ -76,24 +75,11 @@ func bench(ctx context.Context, runs int) (missed bool, err error) {
 
 // measure starts a fresh endpoint and runs ttotal on it.
 func measure(ctx context.Context, dir string) (*artifact.TTotal, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	local := exec.CommandContext(ctx, filepath.Join(dir, "sagemaker-local"), "serve", "--profile", "kokoro-g5", "--quiet", "--publication-delay", "0")
-	local.Cancel = func() error { return local.Process.Signal(os.Interrupt) }
-	local.WaitDelay = 10 * time.Second
-	stdout, err := local.StdoutPipe()
+	url, stop, err := chain.Serve(ctx, dir, "--publication-delay", "0")
 	if err != nil {
 		return nil, err
 	}
-	if err := local.Start(); err != nil {
-		return nil, err
-	}
-	defer func() { cancel(); _ = local.Wait() }() // it ends by the interrupt
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "ready ")
-	if err != nil || !ok {
-		return nil, fmt.Errorf("sagemaker-local said %q: %w", line, err)
-	}
+	defer stop()
 	var doc, said bytes.Buffer
 	ttotal := exec.CommandContext(ctx, filepath.Join(dir, "tts-bench"), "ttotal", "--qmax", ladder, "--allow-config-mismatch", "--endpoint-url", url,
 		"--probe-concurrency", "10", "--warmup", "5s", "--settle", "60s", "--window", "15s", "--poll-interval", poll.String(), "--yes", "--no-save", "--state-dir", dir, "--json")
