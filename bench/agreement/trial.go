@@ -6,12 +6,12 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"loadline/bench/container"
 	"loadline/internal/admission"
 	"loadline/internal/arrival"
 	"loadline/internal/artifact"
@@ -22,7 +22,6 @@ import (
 	"loadline/internal/engine/replay"
 	"loadline/internal/fleet"
 	"loadline/internal/local"
-	"loadline/internal/serve"
 	"loadline/internal/sim"
 )
 
@@ -188,7 +187,9 @@ func (t trial) deployed(ctx context.Context) (*local.Local, *awsfleet.Variant, <
 		return nil, nil, nil, err
 	}
 	l, err := local.New(local.Config{Addr: "127.0.0.1:0", Seed: 1,
-		Start: func(_ context.Context, s local.Spec) (local.Instance, error) { return serveOne(p, s.Seed, t.depth) },
+		Start: func(_ context.Context, s local.Spec) (local.Instance, error) {
+			return container.Start(p, s.Seed, t.depth)
+		},
 		Endpoints: []local.Endpoint{{Name: endpoint, Variants: []local.Variant{{Name: variant, InstanceType: p.Instance.Type, Instances: t.initial,
 			Routing: local.LeastOutstanding, Min: 1, Max: t.most, Stages: fleet.Stages{Provision: t.start}}}}}})
 	if err != nil {
@@ -305,44 +306,4 @@ func post(ctx context.Context, client *http.Client, url string) bool {
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err == nil && resp.StatusCode == http.StatusOK
-}
-
-// instance is one replayed server in this process.
-type instance struct {
-	server *serve.Server
-	http   *http.Server
-	addr   string
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-}
-
-func serveOne(p replay.Profile, seed uint64, depth int) (*instance, error) {
-	engine, err := replay.New(p, seed)
-	if err != nil {
-		return nil, err
-	}
-	server, err := serve.New(serve.Config{Engine: engine, QueueDepth: depth})
-	if err != nil {
-		return nil, err
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	i := &instance{server: server, http: &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second}, addr: ln.Addr().String(), cancel: cancel}
-	i.work.Go(func() { _ = server.Run(ctx) })
-	i.work.Go(func() { _ = i.http.Serve(ln) })
-	return i, nil
-}
-
-func (i *instance) Addr() string       { return i.addr }
-func (i *instance) Usage() local.Usage { return local.Usage{} }
-
-func (i *instance) Stop(ctx context.Context) error {
-	err := i.server.Drain(ctx)
-	_ = i.http.Close() // nothing is inside any more
-	i.cancel()
-	i.work.Wait()
-	return err
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"loadline/bench/child"
+	"loadline/bench/machine"
 	"loadline/internal/corpus"
 	"loadline/internal/load"
 	"loadline/internal/sample"
@@ -53,7 +54,7 @@ func main() {
 	}
 	n := flag.Int("sessions", 1000, "held at once")
 	flag.Parse()
-	fmt.Printf("machine: %d processors, %s %s/%s, %s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, processor())
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: %d sessions, two texts of %d characters each, started evenly over %s; the account, with its container, is another process\n\n", *n, len(text), ramp)
 	ok, err := bench(*n)
 	if err != nil {
@@ -63,19 +64,6 @@ func main() {
 	if !ok {
 		os.Exit(1)
 	}
-}
-
-func processor() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "processor unknown"
-	}
-	for line := range strings.Lines(string(b)) {
-		if k, v, found := strings.Cut(line, ":"); found && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return "processor unknown"
 }
 
 // usage is what a process holds.

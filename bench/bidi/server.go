@@ -6,22 +6,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"loadline/bench/container"
 	"loadline/internal/engine/replay"
 	"loadline/internal/local"
-	"loadline/internal/serve"
 )
 
 // talk speaks in real time, whoever else is spoken to.
 const talk = `
 name: talk
-service: {places: %d, base_ms: 200, law: {kind: deterministic}}
+service: {places: 4000, base_ms: 200, law: {kind: deterministic}}
 audio: {per_char_s: 0.07, piece_s: 0.2}
 instance: {type: ml.g5.xlarge}
 `
@@ -37,12 +34,14 @@ func processorTime() float64 {
 
 // serveHere runs the account and its container until standard input ends.
 func serveHere() error {
-	profile, err := replay.Parse(fmt.Appendf(nil, talk, 4000))
+	profile, err := replay.Parse([]byte(talk))
 	if err != nil {
 		return err
 	}
 	l, err := local.New(local.Config{
-		Start:    func(_ context.Context, s local.Spec) (local.Instance, error) { return start(profile, s.Seed) },
+		Start: func(_ context.Context, s local.Spec) (local.Instance, error) {
+			return container.Start(profile, s.Seed, 0)
+		},
 		BidiAddr: "127.0.0.1:0", VerifySignatures: true,
 		Endpoints: []local.Endpoint{{Name: "speech", Variants: []local.Variant{{Name: "primary", InstanceType: profile.Instance.Type, Instances: 1}}}},
 	})
@@ -71,44 +70,4 @@ func serveHere() error {
 	wait()
 	cancel()
 	return <-done
-}
-
-// instance is the container.
-type instance struct {
-	server *serve.Server
-	http   *http.Server
-	addr   string
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-}
-
-func start(p replay.Profile, seed uint64) (*instance, error) {
-	engine, err := replay.New(p, seed)
-	if err != nil {
-		return nil, err
-	}
-	server, err := serve.New(serve.Config{Engine: engine})
-	if err != nil {
-		return nil, err
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	i := &instance{server: server, http: &http.Server{Handler: server.Handler()}, addr: ln.Addr().String(), cancel: cancel}
-	i.work.Go(func() { _ = server.Run(ctx) })
-	i.work.Go(func() { _ = i.http.Serve(ln) })
-	return i, nil
-}
-
-func (i *instance) Addr() string       { return i.addr }
-func (i *instance) Usage() local.Usage { return local.Usage{} }
-
-func (i *instance) Stop(ctx context.Context) error {
-	err := i.server.Drain(ctx)
-	_ = i.http.Close() // nothing is inside any more
-	i.cancel()
-	i.work.Wait()
-	return err
 }

@@ -19,10 +19,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"loadline/bench/machine"
 	"loadline/internal/corpus"
 	"loadline/internal/load"
 	"loadline/internal/sample"
@@ -61,7 +61,7 @@ func bench(takes time.Duration, streams, each, rounds int) (ok bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("%s %s/%s, %d processors, %s; server, account and client in one process on loopback\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), loadAverage())
+	fmt.Printf("%s %s/%s, %d processors, %s; server, account and client in one process on loopback\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), machine.Load())
 	fmt.Printf("%d streams, %d rounds of %d requests a stream and door; first audio %v after a text has come\n\n", streams, rounds, each, takes)
 	for _, d := range doors {
 		d.round(streams, 2) // connections and sessions
@@ -131,11 +131,3 @@ func (d *door) round(streams, each int) {
 }
 
 func median(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
-
-func loadAverage() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "load unknown"
-	}
-	return "load " + strings.Fields(string(b))[0]
-}

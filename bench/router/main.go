@@ -14,18 +14,17 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"loadline/bench/container"
+	"loadline/bench/machine"
 	"loadline/internal/engine/replay"
 	"loadline/internal/local"
-	"loadline/internal/serve"
 )
 
 const (
@@ -51,7 +50,7 @@ func main() {
 	window := flag.Duration("window", 8*time.Second, "measured each time, after a warm-up of 4 s")
 	reps := flag.Int("reps", 3, "repetitions")
 	flag.Parse()
-	fmt.Printf("machine: %d processors, %s %s/%s, %s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, processor())
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: %d streams each way at once, closed loop, 2 s each in 10 pieces, %d × %s\n\n", streams, *reps, *window)
 	ok, err := bench(*window, *reps)
 	if err != nil {
@@ -61,19 +60,6 @@ func main() {
 	if !ok {
 		os.Exit(1)
 	}
-}
-
-func processor() string {
-	b, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "processor unknown"
-	}
-	for line := range strings.Lines(string(b)) {
-		if k, v, found := strings.Cut(line, ":"); found && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return "processor unknown"
 }
 
 func bench(window time.Duration, reps int) (bool, error) {
@@ -136,7 +122,7 @@ func platform(p replay.Profile, f func(direct, through string) error) error {
 	var direct string
 	l, err := local.New(local.Config{
 		Start: func(_ context.Context, s local.Spec) (local.Instance, error) {
-			i, err := start(p, s.Seed)
+			i, err := container.Start(p, s.Seed, 0)
 			if err == nil {
 				direct = "http://" + i.Addr() + "/invocations"
 			}
@@ -162,46 +148,6 @@ func platform(p replay.Profile, f func(direct, through string) error) error {
 		cancel()
 		return err
 	}
-}
-
-// instance is one replayed server in this process.
-type instance struct {
-	server *serve.Server
-	http   *http.Server
-	addr   string
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-}
-
-func start(p replay.Profile, seed uint64) (*instance, error) {
-	engine, err := replay.New(p, seed)
-	if err != nil {
-		return nil, err
-	}
-	server, err := serve.New(serve.Config{Engine: engine})
-	if err != nil {
-		return nil, err
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	i := &instance{server: server, http: &http.Server{Handler: server.Handler()}, addr: ln.Addr().String(), cancel: cancel}
-	i.work.Go(func() { _ = server.Run(ctx) })
-	i.work.Go(func() { _ = i.http.Serve(ln) })
-	return i, nil
-}
-
-func (i *instance) Addr() string       { return i.addr }
-func (i *instance) Usage() local.Usage { return local.Usage{} }
-
-func (i *instance) Stop(ctx context.Context) error {
-	err := i.server.Drain(ctx)
-	_ = i.http.Close() // nothing is inside any more
-	i.cancel()
-	i.work.Wait()
-	return err
 }
 
 // result is the latencies of the streams that ended in a window, sorted, in milliseconds, and the streams ended a second.

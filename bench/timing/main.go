@@ -19,10 +19,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"loadline/bench/machine"
 	"loadline/internal/load"
 	"loadline/internal/sample"
 	"loadline/internal/transport"
@@ -72,7 +72,7 @@ func bench(streams, each, rounds int) (ok bool, err error) {
 		return false, err
 	}
 	defer closeAll()
-	fmt.Printf("%s %s/%s, %d processors, %s; server and clients in one process on loopback; GOGC 400\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), loadAverage())
+	fmt.Printf("%s %s/%s, %d processors, %s; server and clients in one process on loopback; GOGC 400\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), machine.Load())
 	fmt.Printf("%d streams, %d rounds of %d requests a stream; first audio 50 to 150 ms after the headers, then 4 chunks 20 ms apart\n\n", streams, rounds, each)
 
 	id := 0
@@ -205,13 +205,4 @@ func median(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)
 
 func spread(v []float64) string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f)", median(v), slices.Min(v), slices.Max(v))
-}
-
-func loadAverage() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "load unknown"
-	}
-	f := strings.Fields(string(b))
-	return "load " + f[0]
 }
