@@ -22,6 +22,7 @@ var ring0 = []string{
 // ring1 is the packages of one technology each, with the siblings each may import: the one whose interface it
 // implements.
 var ring1 = map[string][]string{
+	"command":               nil,
 	"load":                  nil,
 	"store":                 nil,
 	"registry":              nil,

@@ -9,13 +9,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // schedules name time zones, and not every machine has them
 
-	"github.com/spf13/cobra"
-
-	"loadline/internal/exit"
+	"loadline/internal/command"
 )
 
 // version is set by the build (-ldflags -X main.version=…).
@@ -29,42 +26,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := &cobra.Command{
-		Use:           "sagemaker-local",
-		Short:         "a SageMaker endpoint on this machine",
-		Version:       toolVersion(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return exit.Misuse(fmt.Errorf("unknown command %q: sagemaker-local --help lists them", args[0]))
-			}
-			return cmd.Help()
-		},
-	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return exit.Misuse(fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath()))
-	})
+	root := command.Root("sagemaker-local", "a SageMaker endpoint on this machine", version)
 	root.AddCommand(serveCommand(stdout, stderr))
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil {
-		fmt.Fprintf(stderr, "sagemaker-local: %v\n", err)
-	}
-	return exit.Code(err)
-}
-
-func toolVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "devel"
+	return command.Run(ctx, root, args, os.Stdin, stdout, stderr)
 }
 
 // oneOf is a flag that takes one of some words, each standing for a value.

@@ -73,7 +73,7 @@ func (a *app) compare(fileA, fileB string, asJSON bool) error {
 	}
 	if !r.Told() {
 		if asJSON {
-			return exit.CannotTell(errSaid)
+			return exit.CannotTell(exit.Said)
 		}
 		return exit.CannotTell(errors.New("compare: no figure of the two has an interval, so whether they differ cannot be told"))
 	}

@@ -61,7 +61,7 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 	fmt.Fprintf(a.stdout, "ready %s\n\n", url)
 
 	// What differs is shown: nothing is declared of this endpoint yet.
-	if err := a.step(ctx, "drift", "--endpoint", demoEndpoint, "--endpoint-url", url); err != nil && !errors.Is(err, errSaid) {
+	if err := a.step(ctx, "drift", "--endpoint", demoEndpoint, "--endpoint-url", url); err != nil && !errors.Is(err, exit.Said) {
 		return fmt.Errorf("demo: drift: %w", err)
 	}
 	if err := a.step(ctx, "qmax", "--endpoint", demoEndpoint, "--endpoint-url", url, "--slo-ms", demoSLO, "--corpus", "clips", "--yes", "--out", out); err != nil {
@@ -89,7 +89,7 @@ func (a *app) demo(ctx context.Context, out, local string) error {
 		return fmt.Errorf("demo: apply: %w", err)
 	}
 	// The queue bound is the container's: it comes with a deployment, so one value differs here.
-	if err := a.step(ctx, "validate", "--plan", planFile, "--endpoint-url", url); err != nil && !errors.Is(err, errSaid) {
+	if err := a.step(ctx, "validate", "--plan", planFile, "--endpoint-url", url); err != nil && !errors.Is(err, exit.Said) {
 		return fmt.Errorf("demo: validate: %w", err)
 	}
 	if err := stop(); err != nil {

@@ -232,10 +232,10 @@ func driftCode(reports []audit.Report) error {
 	var errs []error
 	for _, r := range reports {
 		if r.Drift() {
-			errs = append(errs, exit.Refuse(errSaid))
+			errs = append(errs, exit.Refuse(exit.Said))
 		}
 		if len(r.Unread) > 0 {
-			errs = append(errs, exit.CannotTell(errSaid))
+			errs = append(errs, exit.CannotTell(exit.Said))
 		}
 	}
 	return errors.Join(errs...)

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,6 +15,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/awsfleet"
+	"loadline/internal/command"
 	"loadline/internal/exit"
 	"loadline/internal/report"
 	"loadline/internal/store"
@@ -86,15 +84,7 @@ func (a *app) state(dir string) (*store.State, error) {
 
 // stateDir is where freeze records and saved scaling lie: dir, or where the user's programs keep what outlives them.
 func (a *app) stateDir(dir string) (string, error) {
-	switch {
-	case dir != "":
-		return dir, nil
-	case filepath.IsAbs(a.env["XDG_STATE_HOME"]):
-		return filepath.Join(a.env["XDG_STATE_HOME"], "loadline"), nil
-	case filepath.IsAbs(a.env["HOME"]):
-		return filepath.Join(a.env["HOME"], ".local", "state", "loadline"), nil
-	}
-	return "", exit.Misuse(errors.New("neither HOME nor XDG_STATE_HOME says where freeze records go: give --state-dir DIR"))
+	return command.StateDir(a.env, dir, "freeze records go")
 }
 
 // unclaimed refuses a variant that an earlier run has left frozen.
@@ -132,26 +122,7 @@ func (a *app) agree(ctx context.Context, endpoint string, ask []string, yes bool
 		fmt.Fprintf(a.stderr, "endpoint %s, agreed to with --yes:%s\n", endpoint, list)
 		return nil
 	}
-	in, ok := a.stdin.(*os.File)
-	if !ok || !isatty.IsTerminal(in.Fd()) {
-		return exit.Refuse(fmt.Errorf("endpoint %s: this needs your consent:%s\n--yes gives it", endpoint, list))
-	}
-	fmt.Fprintf(a.stderr, "endpoint %s:%s\nGo on? [y/N] ", endpoint, list)
-	typed := make(chan string, 1)
-	go func() { // a read of a terminal does not end with ctx; the process does
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		typed <- line
-	}()
-	answer := ""
-	select {
-	case answer = <-typed:
-	case <-ctx.Done():
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return exit.Refuse(errors.New("not agreed to: nothing was changed"))
+	return command.Agree(ctx, a.stdin, a.stderr, fmt.Sprintf("endpoint %s:%s\n", endpoint, list), fmt.Errorf("endpoint %s: this needs your consent:%s\n--yes gives it", endpoint, list))
 }
 
 // live is the line of progress on stderr.

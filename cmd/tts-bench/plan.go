@@ -174,7 +174,7 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 	in := plan.Input{
 		QMaxFile: f.qmax, TTotalFile: f.ttotal, AssumeT: f.assume.Seconds(),
 		Scenario: f.scenario, SLOMS: f.sloMS, AllowMismatch: f.allowMismatch,
-		RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(), Settings: map[string]any{},
+		RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(), Settings: map[string]any{},
 		Fluid: interruptible(cmd.Context()), Parallel: atOnce, Candidate: f.candidate,
 	}
 	in.Scenario.Ceiling = f.ceiling.Seconds()
@@ -363,7 +363,7 @@ func (a *app) finish(p *artifact.Plan, f planFlags, reg *registry.File) error {
 	}
 	fmt.Fprintln(status, "next: "+nextAfterPlan(p, f, stopped))
 	if stopped {
-		return exit.Refuse(errSaid)
+		return exit.Refuse(exit.Said)
 	}
 	return nil
 }

@@ -363,7 +363,7 @@ func (j *proveJob) document(cmd *cobra.Command, print artifact.Fingerprint, depl
 	m, s := j.plan.Measured, j.texts.Stats()
 	to := j.to.recorded()
 	doc := &artifact.Proof{
-		Header: artifact.Header{Schema: artifact.SchemaProof, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
+		Header: artifact.Header{Schema: artifact.SchemaProof, RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(),
 			Settings: settings(cmd.Flags()), Target: to, Fingerprint: print},
 		PlanFile: j.planFlag.plan, PlanRun: j.plan.RunID, Rule: j.plan.Rule, SLOMS: 1000 * m.SLO, Percentile: m.Pct, SLOOn: string(j.mark),
 		Rate: j.rate, SurgeRatio: j.ratio, SurgeFrom: j.instances, T: j.rule.Lag.T, QueueBound: j.plan.Config.QueueMaxDepth,

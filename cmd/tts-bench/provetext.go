@@ -134,10 +134,10 @@ func (a *app) finishProve(j *proveJob, doc *artifact.Proof, files *store.Journal
 	switch {
 	case doc.Verdict == capacity.Stop:
 		fmt.Fprintf(status, "not proved: the plan does not keep what it promises\nnext: tts-bench plan --qmax %s --peak-rps N, from what was measured anew\n", j.plan.Measured.QMaxFile)
-		return exit.Refuse(errSaid)
+		return exit.Refuse(exit.Said)
 	case untold:
 		fmt.Fprintln(status, "cannot tell\nnext: the same again, when the cause above is mended")
-		return exit.CannotTell(errSaid)
+		return exit.CannotTell(exit.Said)
 	case doc.Verdict == capacity.NotChecked:
 		fmt.Fprintf(status, "holds as far as it was asked for, which is not the whole proof\nnext: tts-bench prove --plan %s\n", j.planFlag.plan)
 	default:

@@ -297,7 +297,7 @@ func (j *qmaxJob) document(cmd *cobra.Command, print artifact.Fingerprint) *arti
 	now := time.Now().UTC()
 	doc := &artifact.QMax{
 		Header: artifact.Header{
-			Schema: artifact.SchemaQMax, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
+			Schema: artifact.SchemaQMax, RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(),
 			Settings: settings(cmd.Flags()), Target: j.to.recorded(), Fingerprint: print,
 		},
 		SLOMS: j.sloMS, Percentile: j.percentile, SLOOn: j.sloOn, Verdict: string(ladder.None),

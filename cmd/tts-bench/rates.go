@@ -307,7 +307,7 @@ func (j *ratesJob) document(cmd *cobra.Command, print artifact.Fingerprint) *art
 	q := j.ladder
 	s := j.texts.Stats()
 	doc := &artifact.Rates{
-		Header: artifact.Header{Schema: artifact.SchemaRates, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
+		Header: artifact.Header{Schema: artifact.SchemaRates, RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(),
 			Settings: settings(cmd.Flags()), Target: j.to.recorded(), Fingerprint: print},
 		SLOMS: q.SLOMS, Percentile: q.Percentile, SLOOn: q.SLOOn, Mu: q.Mu, QMaxFile: j.qmax, QMaxRun: q.RunID, Seed: j.seed,
 		Corpus: artifact.Corpus{ID: j.texts.ID(), Texts: s.Texts, CharsMean: s.CharsMean, CharsP95: s.CharsP95, Seed: j.seed},
@@ -461,12 +461,12 @@ func (a *app) finishRates(j *ratesJob, doc *artifact.Rates, files *store.Journal
 	invalid := slices.IndexFunc(doc.Rungs, func(r openloop.Rung) bool { return !r.Valid })
 	if invalid >= 0 {
 		fmt.Fprintln(status, "next: the same again, when the cause above is mended")
-		return exit.CannotTell(errSaid)
+		return exit.CannotTell(exit.Said)
 	}
 	fmt.Fprintf(status, "next: tts-bench plan --qmax %s --rates %s --assume-t-total 320 --peak-rps N\n", j.qmax, path)
 	if j.plan != nil && slices.ContainsFunc(doc.Rungs, func(r openloop.Rung) bool { return r.Verdict != "pass" && r.Rate <= *j.plan.Flow.LambdaStar*1.000001 }) {
 		fmt.Fprintln(status, "the plan's λ* does not hold: the objective is missed at or below it")
-		return exit.Refuse(errSaid)
+		return exit.Refuse(exit.Said)
 	}
 	return nil
 }

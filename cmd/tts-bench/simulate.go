@@ -157,7 +157,7 @@ func (a *app) simulate(cmd *cobra.Command, f simulateFlags) error {
 	}
 	now := time.Now().UTC()
 	rec := &artifact.Simulation{
-		Header: artifact.Header{Schema: artifact.SchemaSimulation, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(), Settings: map[string]any{}},
+		Header: artifact.Header{Schema: artifact.SchemaSimulation, RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(), Settings: map[string]any{}},
 		Shape:  f.shape, Scenario: f.scenario, Trace: f.trace,
 	}
 	if f.shape == "" && f.scenario == "" && f.trace == "" {

@@ -413,7 +413,7 @@ func (j *ttotalJob) document(cmd *cobra.Command, print artifact.Fingerprint) *ar
 	set["slo_ms"] = j.ladder.SLOMS
 	return &artifact.TTotal{
 		Header: artifact.Header{
-			Schema: artifact.SchemaTTotal, RunID: store.NewRunID(now), CreatedAt: now, Tool: "tts-bench " + toolVersion(),
+			Schema: artifact.SchemaTTotal, RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(),
 			Settings: set, Target: j.to.recorded(), Fingerprint: print,
 		},
 		Trigger: j.trigger,

@@ -141,9 +141,9 @@ func (a *app) watch(cmd *cobra.Command, f watchFlags) error {
 		}
 		switch w.State {
 		case stale:
-			failed = append(failed, exit.Refuse(errSaid))
+			failed = append(failed, exit.Refuse(exit.Said))
 		case unread:
-			failed = append(failed, exit.CannotTell(errSaid))
+			failed = append(failed, exit.CannotTell(exit.Said))
 		}
 	}
 	if f.json {

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"loadline/infra/stack"
-	"loadline/internal/exit"
+	"loadline/internal/command"
 )
 
 const destroyExample = `  speech-infra destroy kokoro-82m`
@@ -40,8 +37,10 @@ func (a *app) destroy(ctx context.Context, f *flags, args []string, yes bool) er
 	}
 	models := decided(c.models, f.region, nil)
 	fmt.Fprintf(a.stdout, "endpoints that go, with their stacks, alarms and dashboards: %s\n", strings.Join(names(c.models), ", "))
-	if err := a.agree(ctx, yes); err != nil {
-		return err
+	if !yes {
+		if err := command.Agree(ctx, a.stdin, a.stderr, "", errors.New("this needs your consent: --yes gives it")); err != nil {
+			return err
+		}
 	}
 	for _, m := range models {
 		if err := a.deregister(ctx, cfg, m); err != nil { // an endpoint that has a target may not go
@@ -57,32 +56,6 @@ func (a *app) destroy(ctx context.Context, f *flags, args []string, yes bool) er
 		return err
 	}
 	fmt.Fprint(a.stdout, stays(f.region))
-	return nil
-}
-
-// agree asks the owner, who has already agreed when yes.
-func (a *app) agree(ctx context.Context, yes bool) error {
-	if yes {
-		return nil
-	}
-	in, ok := a.stdin.(*os.File)
-	if !ok || !isatty.IsTerminal(in.Fd()) {
-		return exit.Refuse(errors.New("this needs your consent: --yes gives it"))
-	}
-	fmt.Fprint(a.stderr, "Go on? [y/N] ")
-	typed := make(chan string, 1)
-	go func() { // a read of a terminal does not end with ctx; the process does
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		typed <- line
-	}()
-	answer := ""
-	select {
-	case answer = <-typed:
-	case <-ctx.Done():
-	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return exit.Refuse(errors.New("not agreed to: nothing was changed"))
-	}
 	return nil
 }
 

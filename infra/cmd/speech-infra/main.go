@@ -4,19 +4,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
-	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"loadline/infra/stack"
-	"loadline/internal/exit"
+	"loadline/internal/command"
 	"loadline/internal/registry"
 )
 
@@ -41,59 +35,11 @@ type app struct {
 }
 
 func newApp(env []string, stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{environ: env, env: map[string]string{}, stdin: stdin, stdout: stdout, stderr: stderr, synth: synthesise}
-	for _, kv := range env {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			a.env[k] = v
-		}
-	}
-	return a
+	return &app{environ: env, env: command.Env(env), stdin: stdin, stdout: stdout, stderr: stderr, synth: synthesise}
 }
 
 func run(ctx context.Context, a *app, args []string) int {
-	root := a.root()
-	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errSaid) {
-		fmt.Fprintf(a.stderr, "speech-infra: %v\n", err)
-	}
-	return exit.Code(err)
-}
-
-// errSaid is an outcome that the command has already told: only its exit code is left to give.
-var errSaid = errors.New("said")
-
-func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "speech-infra",
-		Short:         "deploy speech endpoints, scaled only by what was measured",
-		Version:       toolVersion(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return exit.Misuse(fmt.Errorf("unknown command %q: speech-infra --help lists them", args[0]))
-			}
-			return cmd.Help()
-		},
-		Args: cobra.ArbitraryArgs,
-	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return exit.Misuse(fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath()))
-	})
+	root := command.Root("speech-infra", "deploy speech endpoints, scaled only by what was measured", version)
 	root.AddCommand(a.listCommand(), a.statusCommand(), a.synthCommand(), a.diffCommand(), a.deployCommand(), a.destroyCommand())
-	return root
-}
-
-func toolVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "devel"
+	return command.Run(ctx, root, args, a.stdin, a.stdout, a.stderr)
 }

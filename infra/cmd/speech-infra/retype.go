@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"loadline/infra/stack"
 	"loadline/internal/audit"
 	"loadline/internal/awsfleet"
+	"loadline/internal/command"
 	"loadline/internal/exit"
 	"loadline/internal/gate"
 	"loadline/internal/store"
@@ -49,24 +49,12 @@ type saved struct {
 	Schedules []audit.Schedule `json:"schedules,omitempty"` // of the target, which go with it
 }
 
-func (a *app) stateFolder(f *flags) (string, error) {
-	switch {
-	case f.stateDir != "":
-		return f.stateDir, nil
-	case filepath.IsAbs(a.env["XDG_STATE_HOME"]):
-		return filepath.Join(a.env["XDG_STATE_HOME"], "loadline"), nil
-	case filepath.IsAbs(a.env["HOME"]):
-		return filepath.Join(a.env["HOME"], ".local", "state", "loadline"), nil
-	}
-	return "", exit.Misuse(errors.New("neither HOME nor XDG_STATE_HOME says where the scaling that is taken away is saved: give --state-dir DIR"))
-}
-
 // retype changes the instance type of an endpoint that scales, in steps. Where one fails while the endpoint has its old type,
 // the scaling is put back.
 func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chosen, m stack.Model, had audit.Deployed) error {
 	resource := audit.Resource(m.Endpoint, m.Variant)
 	was := had.Variants[slices.IndexFunc(had.Variants, func(v audit.Variant) bool { return v.Name == m.Variant })]
-	dir, err := a.stateFolder(&f.flags)
+	dir, err := command.StateDir(a.env, f.stateDir, "the scaling that is taken away is saved")
 	if err != nil {
 		return err
 	}

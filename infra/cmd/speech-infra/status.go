@@ -87,10 +87,10 @@ func (a *app) status(ctx context.Context, f *flags, args []string) error {
 		}
 		states = append(states, live)
 		if len(live.Deployed.Unread) > 0 {
-			errs = append(errs, exit.CannotTell(errSaid))
+			errs = append(errs, exit.CannotTell(exit.Said))
 		}
 		if live.Deployed.Missing || live.Deployed.Status != "" && live.Deployed.Status != "InService" {
-			errs = append(errs, exit.Refuse(errSaid))
+			errs = append(errs, exit.Refuse(exit.Said))
 		}
 	}
 	if f.json {
