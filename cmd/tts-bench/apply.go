@@ -70,24 +70,6 @@ It deletes only what an earlier plan has made.`,
 	return cmd
 }
 
-// saved is what an apply found, so that it can be put back.
-type saved struct {
-	Schema    string        `json:"schema"`
-	RunID     string        `json:"run_id"`
-	At        time.Time     `json:"at"`
-	Region    string        `json:"region"`
-	URL       string        `json:"endpoint_url,omitempty"`
-	Endpoint  string        `json:"endpoint"`
-	Variant   string        `json:"variant"`
-	Component string        `json:"component,omitempty"`
-	Plan      string        `json:"plan"`
-	Before    audit.Scaling `json:"before"`
-}
-
-const schemaSaved = "loadline/apply/1"
-
-func (s saved) name() string { return "apply-" + s.RunID + ".json" }
-
 // readPlan reads the plan that a command works on.
 func (f planFlag) readPlan() (*artifact.Plan, error) {
 	if f.plan == "" {
@@ -193,7 +175,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 		return err
 	}
 	now := time.Now().UTC()
-	s := saved{Schema: schemaSaved, RunID: store.NewRunID(now), At: now, Region: cfg.Region, URL: f.endpointURL,
+	s := audit.Saved{Schema: audit.SchemaSaved, RunID: store.NewRunID(now), At: now, Region: cfg.Region, URL: f.endpointURL,
 		Endpoint: p.Target.Endpoint, Variant: v.Name(), Component: p.Target.Component, Plan: f.plan, Before: before}
 	path, err := a.saveScaling(f.stateDir, s)
 	if err != nil {
@@ -278,7 +260,7 @@ func (a *app) readBack(ctx context.Context, cfg aws.Config, p *artifact.Plan, fi
 }
 
 // undo puts back what was there before, whatever ended the change.
-func (a *app) undo(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s saved, planned audit.Scaling, path string, why error) error {
+func (a *app) undo(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s audit.Saved, planned audit.Scaling, path string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	if err := a.restoreScaling(ctx, cfg, v, s, planned); err != nil {
@@ -287,7 +269,7 @@ func (a *app) undo(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s s
 	return exit.Refuse(fmt.Errorf("apply: %w: what was there before is put back", why))
 }
 
-func (a *app) restoreScaling(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s saved, planned audit.Scaling) error {
+func (a *app) restoreScaling(ctx context.Context, cfg aws.Config, v *awsfleet.Variant, s audit.Saved, planned audit.Scaling) error {
 	named := audit.Scaling{Alarms: append(planned.Alarms, s.Before.Alarms...)}
 	have, err := awsfleet.NewAuditor(cfg).Component(ctx, s.Endpoint, s.Component, s.Variant)
 	if err == nil {
@@ -317,14 +299,14 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 	}
 	path := f.rollback // of the file, or the run
 	if filepath.Ext(path) != ".json" {
-		path = filepath.Join(dir, saved{RunID: filepath.Base(f.rollback)}.name())
+		path = filepath.Join(dir, audit.Saved{RunID: filepath.Base(f.rollback)}.Name())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return exit.Misuse(fmt.Errorf("--rollback %s: nothing was saved by a run of that name: %w", f.rollback, err))
 	}
-	var s saved
-	if err := json.Unmarshal(data, &s); err != nil || s.Schema != schemaSaved || s.Endpoint == "" || s.Before.Resource == "" {
+	var s audit.Saved
+	if err := json.Unmarshal(data, &s); err != nil || s.Schema != audit.SchemaSaved || s.Endpoint == "" || s.Before.Resource == "" {
 		return exit.CannotTell(fmt.Errorf("%s cannot be read as what an apply has saved", path))
 	}
 	if f.endpointURL == "" {
@@ -385,7 +367,7 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 }
 
 // saveScaling keeps what was there before the first change.
-func (a *app) saveScaling(dir string, s saved) (string, error) {
+func (a *app) saveScaling(dir string, s audit.Saved) (string, error) {
 	dir, err := a.stateDir(dir)
 	if err != nil {
 		return "", err
@@ -394,8 +376,8 @@ func (a *app) saveScaling(dir string, s saved) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := store.Save(dir, s.name(), append(data, '\n')); err != nil {
+	if _, err := store.Save(dir, s.Name(), append(data, '\n')); err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, s.name()), nil
+	return filepath.Join(dir, s.Name()), nil
 }

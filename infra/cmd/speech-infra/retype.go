@@ -34,21 +34,6 @@ func retypeSteps(m stack.Model, v audit.Variant) []string {
 	}
 }
 
-// saved is what was deployed before the change, in the form of tts-bench apply, which can put it back.
-type saved struct {
-	Schema   string        `json:"schema"`
-	RunID    string        `json:"run_id"`
-	At       time.Time     `json:"at"`
-	Region   string        `json:"region"`
-	URL      string        `json:"endpoint_url,omitempty"`
-	Endpoint string        `json:"endpoint"`
-	Variant  string        `json:"variant"`
-	Plan     string        `json:"plan"`
-	Before   audit.Scaling `json:"before"`
-
-	Schedules []audit.Schedule `json:"schedules,omitempty"` // of the target, which go with it
-}
-
 // retype changes the instance type of an endpoint that scales, in steps. Where one fails while the endpoint has its old type,
 // the scaling is put back.
 func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chosen, m stack.Model, had audit.Deployed) error {
@@ -59,7 +44,7 @@ func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chos
 		return err
 	}
 	now := time.Now().UTC()
-	s := saved{Schema: "loadline/apply/1", RunID: store.NewRunID(now), At: now, Region: cfg.Region, URL: f.endpointURL, Endpoint: m.Endpoint, Variant: m.Variant,
+	s := audit.Saved{Schema: audit.SchemaSaved, RunID: store.NewRunID(now), At: now, Region: cfg.Region, URL: f.endpointURL, Endpoint: m.Endpoint, Variant: m.Variant,
 		Before: audit.Now(had, resource, audit.Scaling{})}
 	for _, x := range had.Schedules {
 		if x.Resource == resource {
@@ -70,9 +55,8 @@ func (a *app) retype(ctx context.Context, cfg aws.Config, f *deployFlags, c chos
 	if err != nil {
 		return err
 	}
-	name := "apply-" + s.RunID + ".json"
-	path := filepath.Join(dir, name)
-	if _, err := store.Save(dir, name, data); err != nil {
+	path := filepath.Join(dir, s.Name())
+	if _, err := store.Save(dir, s.Name(), data); err != nil {
 		return fmt.Errorf("save what scales now: %w: nothing was changed", err)
 	}
 	steps := retypeSteps(m, was)
@@ -159,7 +143,7 @@ func (a *app) deregister(ctx context.Context, cfg aws.Config, m stack.Model) err
 }
 
 // restore puts the scaling back after a step that failed, if the endpoint still has the type that it is for.
-func (a *app) restore(ctx context.Context, cfg aws.Config, m stack.Model, was string, s saved, path string, why error) error {
+func (a *app) restore(ctx context.Context, cfg aws.Config, m stack.Model, was string, s audit.Saved, path string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	by := fmt.Sprintf("tts-bench apply --rollback %s", path)
