@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"maps"
 	"strconv"
 	"strings"
 
@@ -30,7 +29,7 @@ func endpoint(s scope, set Settings, m Model) {
 		count = s.parameter("InitialInstances", "Instances when the endpoint is made; a later change keeps those that run.", strconv.Itoa(max(m.MinInstances, 1)), `[1-9][0-9]*`)
 	}
 	env := object{}
-	for k, v := range maps.All(m.ContainerEnv) {
+	for k, v := range m.ContainerEnv {
 		env[k] = v
 	}
 	env["ENDPOINT_NAME"], env["VARIANT_NAME"], env["SM_MODEL_ID"] = m.Endpoint, m.Variant, m.Name

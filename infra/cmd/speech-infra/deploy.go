@@ -192,5 +192,5 @@ func (a *app) deployStacks(ctx context.Context, f *deployFlags, c chosen, models
 		return err
 	}
 	defer done()
-	return a.cdk(ctx, &f.flags, "deploy", dir, append(append([]string{stack.Foundation, stack.ModelCache}, stackNames(models)...), f.cdkArgs()...)...)
+	return a.cdk(ctx, &f.flags, "deploy", dir, append(allStacks(models), f.cdkArgs()...)...)
 }

@@ -41,7 +41,7 @@ func (a *app) diff(ctx context.Context, f *flags, args []string) error {
 		return err
 	}
 	defer done()
-	if err := a.cdk(ctx, f, "diff", dir, append([]string{stack.Foundation, stack.ModelCache}, stackNames(models)...)...); err != nil {
+	if err := a.cdk(ctx, f, "diff", dir, allStacks(models)...); err != nil {
 		return err
 	}
 	reader := awsfleet.NewAuditor(cfg)
@@ -51,10 +51,11 @@ func (a *app) diff(ctx context.Context, f *flags, args []string) error {
 			return err
 		}
 		fmt.Fprint(a.stdout, moneyText(m, have))
-		for _, n := range look(have, m, consent{}).notes {
+		l := look(have, m, consent{})
+		for _, n := range l.notes {
 			fmt.Fprintln(a.stdout, n)
 		}
-		for _, e := range look(have, m, consent{}).refuse {
+		for _, e := range l.refuse {
 			fmt.Fprintf(a.stdout, "a deployment would be refused: %v\n", e)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -140,12 +141,7 @@ func names(models []registry.Model) []string {
 
 // home is the region as far as it is known without asking anybody.
 func (a *app) home(f *flags) string {
-	for _, r := range []string{f.region, a.env["AWS_REGION"], a.env["AWS_DEFAULT_REGION"]} {
-		if r != "" {
-			return r
-		}
-	}
-	return ""
+	return cmp.Or(f.region, a.env["AWS_REGION"], a.env["AWS_DEFAULT_REGION"])
 }
 
 // decided is the models with what the gate says of each.

@@ -63,7 +63,7 @@ func (a *app) synthTo(f *flags, args []string, out string) error {
 	} else {
 		a.say(f, models)
 	}
-	for _, name := range append([]string{stack.Foundation, stack.ModelCache}, stackNames(models)...) {
+	for _, name := range allStacks(models) {
 		fmt.Fprintf(a.stdout, "  %s\n", filepath.Join(out, name+".template.json"))
 	}
 	fmt.Fprintf(a.stdout, "next: speech-infra diff %s\n", models[0].Name)
@@ -76,6 +76,11 @@ func stackNames(models []stack.Model) []string {
 		out = append(out, stack.Name(m.Name))
 	}
 	return out
+}
+
+// allStacks is the stacks of the models, after those that they stand on.
+func allStacks(models []stack.Model) []string {
+	return append([]string{stack.Foundation, stack.ModelCache}, stackNames(models)...)
 }
 
 // assemble makes the templates beside out and puts them there whole. What is there already is replaced if it is an assembly.
