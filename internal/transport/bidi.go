@@ -206,10 +206,7 @@ func (b *Bidi) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 		if !again {
 			return
 		}
-		blank := sample.New(rec.Seq)
-		blank.Worker, blank.Rung, blank.Intended, blank.Started = rec.Worker, rec.Rung, rec.Intended, rec.Started
-		blank.Chars, blank.Text = rec.Chars, rec.Text
-		*rec = blank
+		anew(rec)
 	}
 }
 
@@ -378,19 +375,13 @@ func (s *stream) hear(m message) (over bool) {
 	if t == nil {
 		return false
 	}
-	t.heard = true
-	if !t.ex.headers.Known() { // of a session that is used again
-		t.ex.headers, t.recv.rec.Headers = m.at, m.at
-	}
-	what, err := said{sound: m.payload}, error(nil)
+	t.hear(m.at)
+	var ended bool
+	var err error
 	if m.utf8 {
-		if what, err = s.from.dialect.read("", m.payload); err == nil && what.id != "" && what.id != t.id {
-			return false
-		}
-	}
-	ended := false
-	if err == nil {
-		ended, err = t.recv.hear(m.at, what, &t.told)
+		ended, err = t.listen(m.at, s.from.dialect, m.payload)
+	} else {
+		ended, err = t.recv.hear(m.at, said{sound: m.payload}, &t.told)
 	}
 	if ended || err != nil {
 		s.finish(err)

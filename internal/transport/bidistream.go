@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,10 +32,8 @@ type stream struct {
 	parting atomic.Bool   // it was told to end
 	clock   atomic.Pointer[func() sample.Nanos]
 
-	mu   sync.Mutex
-	turn *turn  // nil: idle
-	text []byte // of a message that comes in parts
-	over error  // why it has ended
+	floor
+	text []byte // of a message that comes in parts; under the floor's lock
 }
 
 // signedEvents is what a request whose events are signed one by one has for the hash of its body.
@@ -115,30 +114,13 @@ func (s *stream) seal(event []byte) error {
 
 // begin gives the session to a text; false where it has ended.
 func (s *stream) begin(t *turn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over != nil {
-		return false
-	}
-	s.turn = t
 	s.clock.Store(&t.ex.clock)
-	return true
+	return s.floor.begin(t)
 }
 
-// finish ends the text that is being spoken. s.mu is held.
-func (s *stream) finish(err error) {
-	t := s.turn
-	s.turn, t.err = nil, err
-	close(t.done)
-}
-
-// leave takes the text off the session, which is kept for the next one where it may be, or ended. What is read from then
-// on is no longer the text's.
+// leave takes the text off the session, which is kept for the next one where it may be, or ended.
 func (s *stream) leave(whole, keep bool) {
-	s.mu.Lock()
-	s.turn = nil
-	over := s.over != nil
-	s.mu.Unlock()
+	over := s.yield()
 	switch b := s.from; {
 	case over:
 	case !whole:
@@ -194,15 +176,10 @@ func (s *stream) end(err error) {
 	b := s.from
 	b.mu.Lock()
 	delete(b.sessions, s)
-	for i, other := range b.idle {
-		if other == s {
-			b.idle = append(b.idle[:i], b.idle[i+1:]...)
-			break
-		}
-	}
+	b.idle = slices.DeleteFunc(b.idle, func(other *stream) bool { return other == s })
 	b.mu.Unlock()
 	s.mu.Lock()
-	s.over = errOver
+	s.over = true
 	if s.turn != nil {
 		switch {
 		case err == io.EOF && b.dialect.end == EndClose:

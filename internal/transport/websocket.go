@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -161,10 +162,7 @@ func (w *WebSocket) Do(ctx context.Context, c load.Call, rec *sample.Request) {
 		if !again {
 			return
 		}
-		blank := sample.New(rec.Seq)
-		blank.Worker, blank.Rung, blank.Intended, blank.Started = rec.Worker, rec.Rung, rec.Intended, rec.Started
-		blank.Chars, blank.Text = rec.Chars, rec.Text
-		*rec = blank
+		anew(rec)
 	}
 }
 
@@ -253,47 +251,12 @@ type socket struct {
 	since  time.Time     // idle since then; the user's, like rested
 	rested time.Duration // before this text
 
-	mu   sync.Mutex
-	turn *turn // nil: idle
-	over error // why it has ended
+	floor
 }
 
-// turn is one text in a session. Until done is closed its fields are the reading goroutine's, under the socket's lock.
-type turn struct {
-	id    string
-	ex    *exchange
-	recv  *receiver
-	told  tally
-	heard bool // a message has come
-	done  chan struct{}
-	err   error
-}
-
-var errOver = errors.New("the session is over")
-
-// begin gives the session to a text; false where it has ended.
-func (s *socket) begin(t *turn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over != nil {
-		return false
-	}
-	s.turn = t
-	return true
-}
-
-// goesOn says whether a session can be used again after a text that ended so: the others are its own troubles as well.
-func goesOn(o sample.Outcome) bool {
-	return o == "" || o == sample.Throttled || o == sample.Stale || o == sample.ClientError
-}
-
-// leave takes the text off the session, which is kept for the next one or closed. What is read from then on is no longer
-// the text's.
+// leave takes the text off the session, which is kept for the next one or closed.
 func (s *socket) leave(keep bool) {
-	s.mu.Lock()
-	s.turn = nil
-	keep = keep && s.over == nil
-	s.mu.Unlock()
+	keep = !s.yield() && keep
 	w := s.from
 	if keep {
 		s.since = time.Now()
@@ -347,16 +310,7 @@ func (s *socket) binary(r io.Reader, buf []byte) error {
 }
 
 func (s *socket) text(text []byte) {
-	s.tell(func(t *turn, at sample.Nanos) (bool, error) {
-		m, err := s.from.dialect.read("", text)
-		if err != nil {
-			return true, err
-		}
-		if m.id != "" && m.id != t.id {
-			return false, nil
-		}
-		return t.recv.hear(at, m, &t.told)
-	})
+	s.tell(func(t *turn, at sample.Nanos) (bool, error) { return t.listen(at, s.from.dialect, text) })
 }
 
 // tell hands what was just read to the text that is being spoken, if there is one. A text that is over by it is done.
@@ -368,37 +322,22 @@ func (s *socket) tell(hear func(*turn, sample.Nanos) (over bool, err error)) {
 		return
 	}
 	at := t.ex.clock()
-	t.heard = true
-	if !t.ex.headers.Known() { // of a session that is used again
-		t.ex.headers, t.recv.rec.Headers = at, at
-	}
+	t.hear(at)
 	over, err := hear(t, at)
 	if over || err != nil {
 		s.finish(err)
 	}
 }
 
-// finish ends the text that is being spoken.
-func (s *socket) finish(err error) {
-	t := s.turn
-	s.turn, t.err = nil, err
-	close(t.done)
-}
-
 // end marks the session as over, and the text that was being spoken as broken off, or ended where that is its end.
 func (s *socket) end(err error) {
 	w := s.from
 	w.mu.Lock()
-	for i, other := range w.idle {
-		if other == s {
-			w.idle = append(w.idle[:i], w.idle[i+1:]...)
-			break
-		}
-	}
+	w.idle = slices.DeleteFunc(w.idle, func(other *socket) bool { return other == s })
 	w.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = err
+	s.over = true
 	if t := s.turn; t != nil {
 		rec := t.recv.rec
 		if rec.Outcome, rec.Cause = hangUp(err, w.dialect.end, t.heard); rec.Outcome == sample.OK {
