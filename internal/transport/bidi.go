@@ -267,22 +267,36 @@ func (b *Bidi) expire() {
 	}
 }
 
-// open sends a session's request, whose first messages are queued, and gets the head of its answer. It is read from then
-// on.
+// open opens a session whose first messages are queued. It is read from then on.
 func (b *Bidi) open(ctx context.Context, c load.Call, s *stream, t *turn) error {
+	if err := b.send(ctx, c, s, t.ex); err != nil {
+		return err
+	}
+	t.recv = b.receiver(c, t.ex.rec)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		s.body.Close()
+		return errOver
+	}
+	b.sessions[s] = struct{}{}
+	b.readers.Go(s.read)
+	return nil
+}
+
+// send sends a session's request and gets the head of its answer. Where that opens no session, the record says why.
+func (b *Bidi) send(ctx context.Context, c load.Call, s *stream, ex *exchange) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	stop := context.AfterFunc(ctx, cancel)
 	conn, reused, err := b.muxed.reserve(ctx)
 	var resp *http.Response
 	if err == nil {
-		t.ex.conn.Store(int64(t.ex.clock()))
-		t.ex.reused.Store(reused)
-		if resp, err = conn.RoundTrip(s.request.WithContext(inner)); err == nil {
-			t.ex.answered(resp)
-		}
+		ex.conn.Store(int64(ex.clock()))
+		ex.reused.Store(reused)
+		resp, err = ex.send(conn, s.request.WithContext(inner))
 	}
-	t.ex.stamp()
+	ex.stamp()
 	s.request = nil
 	if err != nil {
 		stop()
@@ -290,7 +304,7 @@ func (b *Bidi) open(ctx context.Context, c load.Call, s *stream, t *turn) error 
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" will do
 	if resp.StatusCode != http.StatusOK || kind != "application/vnd.amazon.eventstream" {
-		b.unopened(c, t.ex.rec, resp)
+		b.unopened(c, ex.rec, resp)
 		stop()
 		resp.Body.Close()
 		return errOver
@@ -299,15 +313,7 @@ func (b *Bidi) open(ctx context.Context, c load.Call, s *stream, t *turn) error 
 		resp.Body.Close()
 		return ctx.Err()
 	}
-	s.body, t.recv = resp.Body, b.receiver(c, t.ex.rec)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		resp.Body.Close()
-		return errOver
-	}
-	b.sessions[s] = struct{}{}
-	b.readers.Go(s.read)
+	s.body = resp.Body
 	return nil
 }
 

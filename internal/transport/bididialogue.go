@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"mime"
 	"net/http"
 	"time"
 
@@ -27,43 +26,20 @@ func (b *Bidi) Dial(ctx context.Context) (Dialogue, error) {
 	var told wait
 	call := load.Call{Clock: func() sample.Nanos { return sample.Since(time.Since(start)) }, Sink: &told}
 	ex := newExchange(call, &rec)
-	fail := func(err error) (Dialogue, error) {
+	s, err := b.sign(ctx)
+	if err == nil {
+		if err = b.send(ctx, call, s, ex); err == nil {
+			return &bidiDialogue{s: s, in: messages{body: s.body, buf: make([]byte, 4<<10), clock: call.Clock}}, nil
+		}
+		s.hang()
+	}
+	if rec.Outcome == "" {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		ex.stamp()
 		ex.fail(ctx, err)
-		return nil, &Failure{rec.Outcome, rec.Cause, 0}
 	}
-	s, err := b.sign(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.cancel = cancel
-	stop := context.AfterFunc(ctx, cancel)
-	defer stop()
-	conn, _, err := b.muxed.reserve(ctx)
-	if err != nil {
-		cancel()
-		return fail(err)
-	}
-	ex.conn.Store(int64(ex.clock()))
-	resp, err := conn.RoundTrip(s.request.WithContext(inner))
-	if err != nil {
-		cancel()
-		return fail(err)
-	}
-	ex.answered(resp)
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" will do
-	if resp.StatusCode != http.StatusOK || kind != "application/vnd.amazon.eventstream" {
-		b.unopened(call, &rec, resp)
-		resp.Body.Close()
-		s.hang()
-		return nil, &Failure{rec.Outcome, rec.Cause, told.after}
-	}
-	s.body = resp.Body
-	return &bidiDialogue{s: s, in: messages{body: resp.Body, buf: make([]byte, 4<<10), clock: call.Clock}}, nil
+	return nil, &Failure{rec.Outcome, rec.Cause, told.after}
 }
 
 func (d *bidiDialogue) Send(ctx context.Context, message []byte) error {
