@@ -59,8 +59,6 @@ type fluid struct {
 	w       *world
 	lor     bool
 	flows   *flows
-	pool    *curve // of all instances together, and for how many it was made
-	of      int
 	load    load
 	noise   *rand.Rand
 	cohorts []cohort
@@ -82,21 +80,15 @@ type fluid struct {
 
 // use takes the curves of a server slowed by a factor.
 func (f *fluid) use(factor float64) error {
-	s := f.w.c.Server
-	if factor == 1 {
-		var err error
-		s.once.Do(func() { s.flow, err = newFlows(s, 1) })
-		if err != nil {
-			return err
-		}
-		f.flows = s.flow // of all that are played with this server: the curves of a large pool take longer than the play
-	} else {
-		var err error
-		if f.flows, err = newFlows(s, factor); err != nil {
-			return err
-		}
+	curves := f.w.c.Server.flow // of all that are played with this server: the curves of a large pool take longer than the play
+	if factor != 1 {
+		curves = func() (*flows, error) { return newFlows(f.w.c.Server, factor) }
 	}
-	f.pool = nil
+	flows, err := curves()
+	if err != nil {
+		return err
+	}
+	f.flows = flows
 	for i := range f.cohorts {
 		f.cohorts[i].state = f.find(&f.cohorts[i])
 	}

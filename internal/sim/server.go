@@ -24,8 +24,7 @@ type Server struct {
 	depth  int
 
 	law  gamma
-	once sync.Once
-	flow *flows // of Fluid, made when first asked for
+	flow func() (*flows, error) // of Fluid, made when first asked for
 }
 
 // ServerConfig is what a Server is made of.
@@ -60,6 +59,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 		s.cpu = 100
 	}
 	s.law = newGamma(s.stages)
+	s.flow = sync.OnceValues(func() (*flows, error) { return newFlows(s, 1) })
 	return s, nil
 }
 

@@ -193,10 +193,10 @@ func (w *world) run() error {
 	for w.now < w.long {
 		to := w.next()
 		w.play.play(w.now.Seconds(), to.Seconds())
-		seconds := (to - w.now).Seconds()
-		w.serving += seconds * float64(w.live+w.draining)
-		w.partServing += seconds * float64(w.live+w.draining)
-		w.inService += seconds * float64(w.live+w.draining)
+		serving := (to - w.now).Seconds() * float64(w.live+w.draining)
+		w.serving += serving
+		w.partServing += serving
+		w.inService += serving
 		n := w.play.arrived()
 		w.asked += n
 		if w.live > 0 {
