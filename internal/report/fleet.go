@@ -13,12 +13,15 @@ import (
 const fewChanges = 5
 
 // Fleet is the picture of simulated runs over time: load, instances, first audio and what was not served in time. slo is
-// the objective in seconds.
+// the objective in seconds, 0 where there is none.
 func Fleet(id, title string, runs []artifact.SimulationRun, slo float64) chart.Figure {
 	f := chart.Figure{ID: id, Title: title, Desc: told(runs), X: chart.Axis{Label: "time from the start", Kind: chart.Seconds, Min: new(0.0)}}
 	load := chart.Panel{Y: chart.Axis{Label: "requests a second"}, Height: 100}
 	fleet := chart.Panel{Y: chart.Axis{Label: "instances"}, Height: 130}
-	wait := chart.Panel{Y: chart.Axis{Label: "first audio, p95", Kind: chart.Millis, Log: true}, Height: 120, Rules: []chart.Rule{{Label: "objective", At: 1000 * slo}}}
+	wait := chart.Panel{Y: chart.Axis{Label: "first audio, p95", Kind: chart.Millis, Log: true}, Height: 120}
+	if slo > 0 {
+		wait.Rules = []chart.Rule{{Label: "objective", At: 1000 * slo}}
+	}
 	bad := chart.Panel{Y: chart.Axis{Label: "not in time, %", Min: new(0.0)}, Height: 100}
 	most := 5.0 // of the share's axis, at least
 	for i, r := range runs {

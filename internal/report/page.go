@@ -179,11 +179,16 @@ func (p *page) records(r Records) {
 
 // head names the page and says the main thing in a sentence or two.
 func (p *page) head(r Records) {
-	target, print := artifact.Target{}, artifact.Fingerprint{}
+	target, print := artifact.Target{}, artifact.Fingerprint{} // of the first record that knows its model
+	of := func(h artifact.Header) {
+		if target.Model == "" {
+			target, print = h.Target, h.Fingerprint
+		}
+	}
 	var lede []string
 	if len(r.QMax) > 0 {
 		q := r.QMax[0].Record
-		target, print = q.Target, q.Fingerprint
+		of(q.Header)
 		if q.QMax != nil {
 			lede = append(lede, fmt.Sprintf("One instance holds %d requests at once with %s of %s within %s.", *q.QMax, percentile(q.Percentile), mark(q.SLOOn), millis(q.SLOMS)))
 		} else {
@@ -192,28 +197,20 @@ func (p *page) head(r Records) {
 	}
 	if len(r.TTotal) > 0 {
 		t := r.TTotal[0].Record
-		if target.Model == "" {
-			target, print = t.Target, t.Fingerprint
-		}
+		of(t.Header)
 		lede = append(lede, fmt.Sprintf("More capacity takes %s%s from the call.", atLeast(t.Bounded), secondsOf(t.TTotal)))
 	}
 	if len(r.Plans) > 0 {
 		f := r.Plans[0].Record
-		if target.Model == "" {
-			target, print = f.Target, f.Fingerprint
-		}
+		of(f.Header)
 		rule := f.Selected()
 		lede = append(lede, fmt.Sprintf("At the peak that takes %d instances by the %s rule; the plan's verdict is %s.", rule.Peak, f.Rule, f.Verdict))
 	}
 	for _, s := range r.Simulations {
-		if target.Model == "" {
-			target, print = s.Record.Target, s.Record.Fingerprint
-		}
+		of(s.Record.Header)
 	}
 	for _, o := range r.Rates {
-		if target.Model == "" {
-			target, print = o.Record.Target, o.Record.Fingerprint
-		}
+		of(o.Record.Header)
 	}
 	p.Title = cmp.Or(target.Model, target.Endpoint, target.URL, "Simulated fleet")
 	if print.InstanceType != "" {

@@ -294,11 +294,6 @@ func (p *page) simulation(f Filed[*artifact.Simulation], i int) {
 	s.Text = append(s.Text, fmt.Sprintf("Simulated: %s, %s, up to %s requests a second, seed %d. The same autoscaler, alarms and instances as on the local endpoint, on a virtual clock.",
 		played, secondsOf(w.DurationS), number(w.PeakRPS), w.Seed))
 	fig := Fleet(fmt.Sprintf("fleet-%d", i+1), played, d.Runs, d.SLO)
-	if d.SLO == 0 {
-		for k := range fig.Panels {
-			fig.Panels[k].Rules = nil
-		}
-	}
 	s.Charts = append(s.Charts, drawnFigure(fig, "Marks under the instances are changes of the desired count; the table below says which policy made each."))
 	t := table{Caption: "what each did", Label: "runs", Heads: heads("policies", "#late or not served", "#p95", "#instance-hours", "#money", "#most instances", "#changes of direction")}
 	changes := table{Caption: "every change of capacity", Label: "changes", Folded: true, Heads: heads("at", "policies", "#from", "#to", "decided by", "cause")}
