@@ -112,8 +112,13 @@ func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	events := newChain(l, r)
-	if f := iv.routeBidi(name); f != nil {
-		iv.refuse(f.WithCode())
+	rt := (*l.routes.Load())[name]
+	if rt == nil {
+		iv.refuse(bidiFault(l.noEndpoint(name)))
+		return
+	}
+	if f := iv.route(rt, ""); f != nil { // this operation asks no component
+		iv.refuse(bidiFault(f))
 		return
 	}
 	s := &relay{iv: iv, now: l.now}
@@ -172,33 +177,14 @@ func bidiFault(err error) *wire.Fault {
 		f = wire.Refuse(wire.InternalError, "%v", err)
 	}
 	switch f.Code {
+	case wire.ValidationError:
+		f.Code = wire.InputValidation
 	case wire.InternalFailure:
 		f.Code = wire.InternalError
-	case wire.Unavailable:
+	case wire.ServiceUnavailable, wire.Unavailable:
 		f.Code = wire.StreamUnavailable
 	}
 	return f.WithCode()
-}
-
-// routeBidi finds an instance.
-func (iv *invocation) routeBidi(name string) *wire.Fault {
-	rt := (*iv.l.routes.Load())[name]
-	if rt == nil {
-		return wire.Refuse(wire.InputValidation, "Endpoint %s of account %s not found.", name, iv.l.cfg.Account)
-	}
-	iv.variant = rt.pick()
-	if want := iv.r.Header.Get("X-Amzn-Sagemaker-Target-Variant"); want != "" {
-		if iv.variant = rt.variant(want); iv.variant == nil {
-			return wire.Refuse(wire.InputValidation, "Variant %s not found for Request. Endpoint %s has no such variant.", want, name)
-		}
-	}
-	if iv.variant == nil {
-		return wire.Refuse(wire.StreamUnavailable, "No variant of endpoint %s has a weight.", name)
-	}
-	if iv.instance, iv.count.instances = iv.variant.enter(iv.began); iv.instance == nil {
-		return wire.Refuse(wire.StreamUnavailable, "No instance of endpoint %s is in service.", name)
-	}
-	return nil
 }
 
 // upgrade opens the WebSocket to the container; first is what came behind its answer. nil: it has told the caller why

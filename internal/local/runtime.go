@@ -60,6 +60,39 @@ func (l *Local) serveRuntime(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// noEndpoint refuses who asks an endpoint that is not there.
+func (l *Local) noEndpoint(name string) *wire.Fault {
+	return wire.Refuse(wire.ValidationError, "Endpoint %s of account %s not found.", name, l.cfg.Account)
+}
+
+// route enters the request at an instance: of the component where one is named, else of the variant that the caller wants,
+// else of one that is drawn.
+func (iv *invocation) route(rt *route, component string) *wire.Fault {
+	iv.variant = rt.pick()
+	if want := iv.r.Header.Get("X-Amzn-Sagemaker-Target-Variant"); want != "" {
+		if iv.variant = rt.variant(want); iv.variant == nil {
+			return wire.Refuse(wire.ValidationError, "Variant %s not found for Request. Endpoint %s has no such variant.", want, rt.endpoint)
+		}
+	}
+	if component != "" {
+		if iv.variant = rt.component(component); iv.variant == nil {
+			return wire.Refuse(wire.ValidationError, "Inference Component Name %s not found for Endpoint %s.", component, rt.endpoint)
+		}
+	}
+	if iv.variant == nil {
+		return wire.Refuse(wire.ServiceUnavailable, "No variant of endpoint %s has a weight.", rt.endpoint)
+	}
+	iv.instance, iv.count.instances = iv.variant.enter(iv.began)
+	switch {
+	case iv.instance != nil:
+		return nil
+	case component != "":
+		iv.l.countNoCapacity(component, iv.began)
+		return wire.Refuse(wire.ValidationError, "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress (if configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API.")
+	}
+	return wire.Refuse(wire.ServiceUnavailable, "No instance of endpoint %s is in service.", rt.endpoint)
+}
+
 // invoke sends the request to an instance and relays its answer.
 func (iv *invocation) invoke(name string, stream bool) {
 	l, r := iv.l, iv.r
@@ -70,7 +103,7 @@ func (iv *invocation) invoke(name string, stream bool) {
 	case err != nil:
 		return // the caller left while it was sending
 	case rt == nil:
-		iv.refuse(wire.Refuse(wire.ValidationError, "Endpoint %s of account %s not found.", name, l.cfg.Account))
+		iv.refuse(l.noEndpoint(name))
 		return
 	case len(body) > mostBody:
 		iv.refuse(wire.Refuse(wire.RequestEntityTooBig, "The body is longer than %d bytes.", mostBody))
@@ -84,32 +117,8 @@ func (iv *invocation) invoke(name string, stream bool) {
 		iv.refuse(f)
 		return
 	}
-	iv.variant = rt.pick()
-	if want := r.Header.Get("X-Amzn-Sagemaker-Target-Variant"); want != "" {
-		if iv.variant = rt.variant(want); iv.variant == nil {
-			iv.refuse(wire.Refuse(wire.ValidationError, "Variant %s not found for Request. Endpoint %s has no such variant.", want, name))
-			return
-		}
-	}
-	component := r.Header.Get("X-Amzn-Sagemaker-Inference-Component")
-	if component != "" {
-		if iv.variant = rt.component(component); iv.variant == nil {
-			iv.refuse(wire.Refuse(wire.ValidationError, "Inference Component Name %s not found for Endpoint %s.", component, name))
-			return
-		}
-	}
-	if iv.variant == nil {
-		iv.refuse(wire.Refuse(wire.ServiceUnavailable, "No variant of endpoint %s has a weight.", name))
-		return
-	}
-	iv.instance, iv.count.instances = iv.variant.enter(iv.began)
-	if iv.instance == nil && component != "" {
-		l.countNoCapacity(component, iv.began)
-		iv.refuse(wire.Refuse(wire.ValidationError, "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress (if configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API."))
-		return
-	}
-	if iv.instance == nil {
-		iv.refuse(wire.Refuse(wire.ServiceUnavailable, "No instance of endpoint %s is in service.", name))
+	if f := iv.route(rt, r.Header.Get("X-Amzn-Sagemaker-Inference-Component")); f != nil {
+		iv.refuse(f)
 		return
 	}
 	defer iv.leave()
