@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"loadline/internal/artifact"
 	"loadline/internal/audit"
 	"loadline/internal/awsfleet"
+	"loadline/internal/command"
 	"loadline/internal/exit"
 	"loadline/internal/registry"
 )
@@ -178,11 +178,9 @@ func (a *app) drift(cmd *cobra.Command, f driftFlags) error {
 	}
 	live.Close()
 	if f.json {
-		data, err := json.MarshalIndent(reports, "", "  ")
-		if err != nil {
+		if err := command.JSON(a.stdout, reports); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", data)
 	} else {
 		fmt.Fprint(a.stdout, driftText(reports))
 	}

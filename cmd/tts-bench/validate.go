@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"loadline/internal/artifact"
 	"loadline/internal/audit"
 	"loadline/internal/awsfleet"
+	"loadline/internal/command"
 )
 
 const validateExample = `  tts-bench validate --plan artifacts/plan-kokoro-82m-flow-g5xlarge-8b1b96bc.json`
@@ -62,11 +62,9 @@ func (a *app) validate(cmd *cobra.Command, f planFlag, asJSON bool) error {
 	}
 	live.Close()
 	if asJSON {
-		data, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
+		if err := command.JSON(a.stdout, r); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", data)
 	} else {
 		fmt.Fprint(a.stdout, validateText(p, f.plan, r))
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/awsfleet"
+	"loadline/internal/command"
 	"loadline/internal/exit"
 	"loadline/internal/registry"
 )
@@ -151,11 +151,9 @@ func (a *app) watch(cmd *cobra.Command, f watchFlags) error {
 		for i := range list {
 			said[i] = list[i].watched
 		}
-		data, err := json.MarshalIndent(said, "", "  ")
-		if err != nil {
+		if err := command.JSON(a.stdout, said); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", data)
 		return errors.Join(failed...)
 	}
 	for _, w := range list {

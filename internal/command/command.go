@@ -12,6 +12,7 @@ package command
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +83,16 @@ func Env(pairs []string) map[string]string {
 		}
 	}
 	return env
+}
+
+// JSON writes v for a program that reads it.
+func JSON(out io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", data)
+	return err
 }
 
 // StateDir is where a program keeps what outlives it: dir where one is given, else the user's folder for that. what is kept

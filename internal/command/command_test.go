@@ -51,6 +51,16 @@ func TestEnv(t *testing.T) {
 	}
 }
 
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := JSON(&out, map[string]int{"a": 1}); err != nil || out.String() != "{\n  \"a\": 1\n}\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if err := JSON(&out, func() {}); err == nil {
+		t.Error("what is no JSON is written")
+	}
+}
+
 func TestStateDir(t *testing.T) {
 	for _, c := range []struct {
 		env       map[string]string

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"loadline/infra/stack"
 	"loadline/internal/artifact"
+	"loadline/internal/command"
 	"loadline/internal/gate"
 	"loadline/internal/report"
 )
@@ -60,12 +60,7 @@ func (a *app) list(f *flags, args []string) error {
 			}
 			out = append(out, l)
 		}
-		data, err := json.MarshalIndent(out, "", "  ")
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", data)
-		return nil
+		return command.JSON(a.stdout, out)
 	}
 	var rows [][]string
 	for _, m := range models {

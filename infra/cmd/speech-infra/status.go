@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"loadline/internal/audit"
 	"loadline/internal/awsfleet"
+	"loadline/internal/command"
 	"loadline/internal/exit"
 	"loadline/internal/report"
 )
@@ -94,11 +94,9 @@ func (a *app) status(ctx context.Context, f *flags, args []string) error {
 		}
 	}
 	if f.json {
-		data, err := json.MarshalIndent(states, "", "  ")
-		if err != nil {
+		if err := command.JSON(a.stdout, states); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", data)
 	} else {
 		now := time.Now()
 		for _, s := range states {
