@@ -5,11 +5,10 @@ import (
 	"math"
 	"strings"
 
+	"loadline/internal/artifact"
 	"loadline/internal/audit"
 	"loadline/internal/capacity"
 )
-
-const instanceCount = "sagemaker:variant:DesiredInstanceCount"
 
 // settle is how long, in seconds, beyond the measured scale-out a signal may stay above its target before people are told:
 // detection and the publication of metrics.
@@ -22,7 +21,7 @@ const settle = 300
 func autoscaling(s scope, m Model, ep resource, topic any) {
 	id := audit.Resource(m.Endpoint, m.Variant)
 	target := s.add("Target", "AWS::ApplicationAutoScaling::ScalableTarget", object{
-		"ServiceNamespace": "sagemaker", "ScalableDimension": instanceCount, "ResourceId": id,
+		"ServiceNamespace": "sagemaker", "ScalableDimension": artifact.InstanceCount, "ResourceId": id,
 		"MinCapacity": max(1, m.Plan.Config.MinInstances), "MaxCapacity": max(1, m.Plan.Config.MaxInstances),
 	}).after(ep)
 	policies := map[string]resource{}

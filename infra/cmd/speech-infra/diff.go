@@ -10,6 +10,7 @@ import (
 	"loadline/infra/stack"
 	"loadline/internal/audit"
 	"loadline/internal/awsfleet"
+	"loadline/internal/exit"
 )
 
 const diffExample = `  speech-infra diff kokoro-82m`
@@ -48,7 +49,7 @@ func (a *app) diff(ctx context.Context, f *flags, args []string) error {
 	for _, m := range models {
 		have, err := reader.Endpoint(ctx, m.Endpoint, m.Variant)
 		if err != nil {
-			return err
+			return exit.CannotTell(err)
 		}
 		fmt.Fprint(a.stdout, moneyText(m, have))
 		l := look(have, m, consent{})

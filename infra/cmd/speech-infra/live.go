@@ -48,8 +48,7 @@ func look(have audit.Deployed, m stack.Model, agreed consent) looked {
 	if have.Missing {
 		note("%s: the endpoint will be made, with %d instances", m.Endpoint, max(m.MinInstances, 1))
 		if orphans := have.Targets; len(orphans) > 0 {
-			refuse("%s does not exist, and has a scalable target that was left behind: aws application-autoscaling deregister-scalable-target --service-namespace sagemaker --resource-id %s --scalable-dimension sagemaker:variant:DesiredInstanceCount",
-				m.Endpoint, orphans[0].Resource)
+			refuse("%s does not exist, and has a scalable target that was left behind: %s", m.Endpoint, scaler("deregister-scalable-target", orphans[0].Resource))
 		}
 		return l
 	}
@@ -102,6 +101,11 @@ func look(have audit.Deployed, m stack.Model, agreed consent) looked {
 		refuse("the account may run %d of %s, and the fleet may grow to %d: a scale-out beyond the quota is refused whole. Ask for more, or plan with --quota %d", q, m.InstanceType, high, q)
 	}
 	return l
+}
+
+// scaler is a command of the scaler's, on one of its targets.
+func scaler(verb, resource string) string {
+	return "aws application-autoscaling " + verb + " --service-namespace sagemaker --resource-id " + resource + " --scalable-dimension " + audit.Dimension(resource)
 }
 
 func indent(lines []string) string {

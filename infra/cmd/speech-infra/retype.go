@@ -112,8 +112,7 @@ func schedule(x audit.Schedule) string {
 	if x.Max != nil {
 		bounds = append(bounds, fmt.Sprintf("MaxCapacity=%d", *x.Max))
 	}
-	return fmt.Sprintf("aws application-autoscaling put-scheduled-action --service-namespace sagemaker --scalable-dimension sagemaker:variant:DesiredInstanceCount --resource-id %s --scheduled-action-name '%s' --schedule '%s' --scalable-target-action %s",
-		x.Resource, x.Name, x.Expression, strings.Join(bounds, ","))
+	return fmt.Sprintf("%s --scheduled-action-name '%s' --schedule '%s' --scalable-target-action %s", scaler("put-scheduled-action", x.Resource), x.Name, x.Expression, strings.Join(bounds, ","))
 }
 
 // deregister takes away a target that the stack did not know of.
@@ -132,7 +131,7 @@ func (a *app) deregister(ctx context.Context, cfg aws.Config, m stack.Model) err
 		return nil
 	}
 	if have.Missing {
-		return exit.Refuse(fmt.Errorf("a scalable target was left behind: aws application-autoscaling deregister-scalable-target --service-namespace sagemaker --resource-id %s --scalable-dimension sagemaker:variant:DesiredInstanceCount", id))
+		return exit.Refuse(fmt.Errorf("a scalable target was left behind: %s", scaler("deregister-scalable-target", id)))
 	}
 	v, err := awsfleet.Open(ctx, cfg, m.Endpoint, m.Variant)
 	if err != nil {
