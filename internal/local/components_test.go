@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 	rt "github.com/aws/aws-sdk-go-v2/service/sagemakerruntime"
+	rttypes "github.com/aws/aws-sdk-go-v2/service/sagemakerruntime/types"
 
 	"loadline/internal/fleet"
 )
@@ -80,6 +83,20 @@ func (s *stepper) speak(t *testing.T) error {
 	t.Helper()
 	_, err := s.rt.InvokeEndpoint(t.Context(), &rt.InvokeEndpointInput{EndpointName: aws.String(speech), InferenceComponentName: aws.String(voice), Body: []byte("x")})
 	return err
+}
+
+// TestComponentsLog: an error of a component's copy names the stream that its container writes to.
+func TestComponentsLog(t *testing.T) {
+	s := stepping(t, Config{CopyStages: fleet.Stages{Provision: 60 * time.Second}, Stages: fleet.Stages{Provision: 100 * time.Second}},
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	s.hosting(t)
+	var me *rttypes.ModelError
+	if err := s.speak(t); !errors.As(err, &me) {
+		t.Fatal(err)
+	}
+	if want := "arn:aws:logs:us-east-1:000000000000:log-group:/aws/sagemaker/InferenceComponents/" + voice + ":log-stream:primary/"; !strings.HasPrefix(*me.LogStreamArn, want) {
+		t.Errorf("%s, want %s…", *me.LogStreamArn, want)
+	}
 }
 
 // TestScaleToZero: a component that nobody calls goes to no copy, and its endpoint to no instance; the next caller is

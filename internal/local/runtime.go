@@ -296,7 +296,7 @@ func (iv *invocation) refused(resp *http.Response) {
 		whose = "client"
 	}
 	f := wire.Refuse(wire.ModelError, "Received %s error (%d) from primary with message %q. See %s in account %s for more information.",
-		whose, resp.StatusCode, body, iv.logGroup(), iv.l.cfg.Account)
+		whose, resp.StatusCode, body, iv.log().group, iv.l.cfg.Account)
 	f.More = map[string]any{"OriginalStatusCode": resp.StatusCode, "OriginalMessage": string(body)}
 	iv.modelFault(f)
 }
@@ -312,17 +312,16 @@ func (iv *invocation) broke(ctx context.Context, err error) {
 		message = "Your invocation timed out while waiting for a response from container primary. Review the latency metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
 	}
 	f := wire.Refuse(wire.ModelError, "Received server error (0) from primary with message %q. See %s in account %s for more information.",
-		message, iv.logGroup(), iv.l.cfg.Account)
+		message, iv.log().group, iv.l.cfg.Account)
 	f.More = map[string]any{"OriginalStatusCode": 0, "OriginalMessage": message}
 	iv.modelFault(f)
 }
 
-func (iv *invocation) logGroup() string {
-	return iv.instance.spec.Output.(*output).group
-}
+// log is where the container's output goes.
+func (iv *invocation) log() *output { return iv.instance.spec.Output.(*output) }
 
 func (iv *invocation) modelFault(f *wire.Fault) {
-	f.More["LogStreamArn"] = iv.l.arn("logs", "log-group:"+iv.logGroup()+":log-stream:"+iv.variant.name+"/"+iv.instance.spec.ID)
+	f.More["LogStreamArn"] = iv.l.arn("logs", "log-group:"+iv.log().group+":log-stream:"+iv.log().stream)
 	iv.refuse(f)
 }
 
