@@ -12,9 +12,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"time"
 
+	"loadline/bench/machine"
 	"loadline/internal/capacity"
 	"loadline/internal/ladder"
 )
@@ -30,7 +30,7 @@ instance: {type: ml.g5.xlarge}
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s\n", machine.String())
 	t, err := flowTrial()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/agreement:", err)

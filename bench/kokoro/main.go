@@ -17,10 +17,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"loadline/bench/chain"
+	"loadline/bench/machine"
 	"loadline/internal/artifact"
 )
 
@@ -38,7 +38,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: profile kokoro-g5, corpus clips, p95 of first audio within 3 s, %d repetitions\n", *runs)
 	missed, err := bench(ctx, *runs)
 	if err != nil {

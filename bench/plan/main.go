@@ -11,10 +11,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"time"
 
+	"loadline/bench/machine"
+	"loadline/bench/parallel"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
 	"loadline/internal/plan"
@@ -46,7 +46,7 @@ func run(folder string, times int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: the published ladder, T 320 s, surge 1.25; %d repetitions each, target %s\n\n", times, target)
 	all := true
 	for _, routing := range []string{capacity.RouteRandom, capacity.RouteLOR} {
@@ -55,7 +55,7 @@ func run(folder string, times int) (bool, error) {
 			var p *artifact.Plan
 			for range times {
 				began := time.Now()
-				p, err = plan.Make(plan.Input{QMax: q, QMaxFile: "published", AssumeT: 320, RunID: "bench", Settings: map[string]any{}, Fluid: sim.Fluid, Parallel: parallel,
+				p, err = plan.Make(plan.Input{QMax: q, QMaxFile: "published", AssumeT: 320, RunID: "bench", Settings: map[string]any{}, Fluid: sim.Fluid, Parallel: parallel.Each,
 					Scenario: capacity.Scenario{Rule: capacity.RuleFlow, PeakRPS: peak, SurgeRatio: 1.25, MinFloor: 1, Ceiling: 60, Routing: routing}})
 				if err != nil {
 					return false, err
@@ -72,18 +72,4 @@ func run(folder string, times int) (bool, error) {
 		}
 	}
 	return all, nil
-}
-
-// parallel calls f on as many processors as there are.
-func parallel(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
-			f(i)
-			<-slots
-		})
-	}
-	wg.Wait()
 }

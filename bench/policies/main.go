@@ -19,10 +19,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"time"
 
+	"loadline/bench/machine"
+	"loadline/bench/parallel"
 	"loadline/internal/arrival"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
@@ -74,7 +74,7 @@ func run(file string, peak, ratio float64, fluid bool) (bool, error) {
 	if fluid {
 		mode = "as a fluid"
 	}
-	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: the published measurement; the flow rule is played %s, the others as a fluid\n", mode)
 	if file != "" {
 		data, err := os.ReadFile(file)
@@ -143,7 +143,7 @@ func judge(name string, data []byte, peak, ratio float64, fluid, daily bool) (bo
 		if err != nil {
 			return false, err
 		}
-		cfg.Name, cfg.Seed, cfg.Load, cfg.Parallel = name, 1, load, parallel
+		cfg.Name, cfg.Seed, cfg.Load, cfg.Parallel = name, 1, load, parallel.Each
 		cfg.Initial = max(rule.min, int(math.Ceil(load[0].Rate/(rule.share*p.Measured.MuPlan))))
 		play := sim.Fluid
 		if i == 0 && !fluid {
@@ -192,7 +192,7 @@ func planOf(t *trace.Trace, name string, peak, ratio float64) (*artifact.Plan, e
 	}
 	return plan.Make(plan.Input{QMax: q, QMaxFile: ladder, TTotal: s, TTotalFile: scaleOut, Trace: t, TraceFile: name, KeepSurge: ratio > 0,
 		Scenario: capacity.Scenario{Rule: capacity.RuleFlow, PeakRPS: peak, SurgeRatio: max(1, ratio), MinFloor: 1, Ceiling: 60},
-		Fluid:    sim.Fluid, Parallel: parallel, RunID: "bench", Tool: "bench/policies", Settings: map[string]any{}})
+		Fluid:    sim.Fluid, Parallel: parallel.Each, RunID: "bench", Tool: "bench/policies", Settings: map[string]any{}})
 }
 
 func read[T any](path string, parse func([]byte) (T, error)) (v T, err error) {
@@ -201,15 +201,6 @@ func read[T any](path string, parse func([]byte) (T, error)) (v T, err error) {
 		return v, fmt.Errorf("%w: run it at the root of the repository", err)
 	}
 	return parse(data)
-}
-
-// parallel plays the parts of a simulation on all processors.
-func parallel(n int, f func(int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { f(i) })
-	}
-	wg.Wait()
 }
 
 // writeAll draws the shipped traces: counts a minute over two days.

@@ -17,13 +17,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"loadline/bench/chain"
+	"loadline/bench/machine"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
 )
@@ -66,7 +66,7 @@ func bench(ctx context.Context, published, t string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("machine     %s/%s, %d processors, %s\ninputs      profile kokoro-g5, two endpoints, T %s s, one run each\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), t)
+	fmt.Printf("machine     %s\ninputs      profile kokoro-g5, two endpoints, T %s s, one run each\n\n", machine.String(), t)
 	sides := []*side{{rule: capacity.RuleFlow}, {rule: capacity.RuleSlots}}
 	var group sync.WaitGroup
 	for _, s := range sides {

@@ -13,9 +13,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
+	"loadline/bench/parallel"
 	"loadline/internal/queueing"
 )
 
@@ -46,7 +46,10 @@ func main() {
 	flag.Parse()
 	cells := grid()
 	began := time.Now()
-	each(len(cells), func(i int) { cells[i].run(*trials, *arrivals, uint64(i)) })
+	parallel.Each(len(cells), func(i int) { // the long ones first
+		i = len(cells) - 1 - i
+		cells[i].run(*trials, *arrivals, uint64(i))
+	})
 
 	fmt.Printf("exact chain against events: %d first passages and %d arrivals a cell, %s %s, %d CPUs\n\n",
 		*trials, *arrivals, runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
@@ -229,22 +232,4 @@ func erlang(rng *rand.Rand, k int) float64 {
 			return d * v / float64(k)
 		}
 	}
-}
-
-// each runs f of 0 to n−1 on all cores.
-func each(n int, f func(int)) {
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- n - 1 - i // the long ones first
-	}
-	close(next)
-	wg.Wait()
 }

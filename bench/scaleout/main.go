@@ -17,10 +17,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"loadline/bench/chain"
+	"loadline/bench/machine"
 	"loadline/internal/artifact"
 	"loadline/internal/engine/replay"
 	"loadline/internal/scaleout"
@@ -38,7 +38,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: profile kokoro-g5, a probe of 10 requests, a look every %s, %d repetitions\n", poll, *runs)
 	missed, err := bench(ctx, *runs)
 	if err != nil {

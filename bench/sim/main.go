@@ -11,11 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
+	"loadline/bench/machine"
+	"loadline/bench/parallel"
 	"loadline/internal/arrival"
 	"loadline/internal/autoscale"
 	"loadline/internal/capacity"
@@ -28,7 +28,7 @@ func main() {
 	long := flag.Duration("long", 24*time.Hour, "simulated time")
 	peak := flag.Float64("peak", 5000, "requests a second at the peak")
 	flag.Parse()
-	fmt.Printf("machine: %d processors, %s %s/%s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("machine: %s\n", machine.String())
 	fmt.Printf("input: %s from %.0f to %.0f requests a second, 17.9 a second and instance, at most 384 instances\n\n", *long, *peak/10, *peak)
 	ok := true
 	for _, m := range []struct {
@@ -79,7 +79,7 @@ func config(peak float64, long time.Duration) (sim.Config, error) {
 		return sim.Config{}, err
 	}
 	out, in := 300*time.Second, 960*time.Second
-	c := sim.Config{Seed: 1, Load: load, Server: server, Initial: start(load), Parallel: parallel,
+	c := sim.Config{Seed: 1, Load: load, Server: server, Initial: start(load), Parallel: parallel.Each,
 		Stages: sim.Stages{Stages: fleet.Stages{Provision: 200 * time.Second, Settle: 20 * time.Second, Spread: 0.1}, Container: 60 * time.Second},
 		Scaling: sim.Scaling{Min: 1, Max: 384, Policies: []autoscale.Policy{{Name: "rate", Tracking: &autoscale.Tracking{Target: 60 * 13.8,
 			Predefined: "SageMakerVariantInvocationsPerInstance", OutCooldown: &out, InCooldown: &in}}}}}
@@ -89,15 +89,6 @@ func config(peak float64, long time.Duration) (sim.Config, error) {
 
 // start is the fleet that the load's beginning asks for.
 func start(p arrival.Profile) int { return int(p[0].Rate/13) + 1 }
-
-// parallel plays the parts of a simulation on all processors.
-func parallel(n int, f func(int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { f(i) })
-	}
-	wg.Wait()
-}
 
 // used is the processor time of this process so far.
 func used() time.Duration {
