@@ -56,7 +56,6 @@ type step struct {
 type side struct {
 	offered, late, refused int
 	steps                  []step
-	hours                  float64
 }
 
 // agreement is both sides.
@@ -171,7 +170,7 @@ func (t trial) simulate(load arrival.Profile, at []time.Duration, origin time.Ti
 	if err != nil {
 		return side{}, err
 	}
-	s := side{offered: int(r.Offered), late: int(r.Late), refused: int(r.Shed + r.Unserved + r.Cut), hours: r.InstanceHours}
+	s := side{offered: int(r.Offered), late: int(r.Late), refused: int(r.Shed + r.Unserved + r.Cut)}
 	for _, ch := range r.Changes {
 		if ch.To > ch.From {
 			s.steps = append(s.steps, step{time.Duration(ch.At*float64(time.Second)) - off, ch.From, ch.To})

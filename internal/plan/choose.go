@@ -315,8 +315,8 @@ func (c *chooser) vary(o *artifact.SurgeOutcome, x capacity.Candidate, r capacit
 		}
 		return 0
 	})
-	if pair, ok := c.pair(rest, order); ok {
-		f, err := c.play(x.Policies, x.Alarms, r, pair)
+	if both, ok := pair(rest, order); ok {
+		f, err := c.play(x.Policies, x.Alarms, r, both)
 		if err != nil {
 			return fmt.Errorf("simulate the surge with %s: %w", x.Name, err)
 		}
@@ -355,7 +355,7 @@ func worse(a, b artifact.SurgeFigures) bool {
 }
 
 // pair is the two worst settings together, of two different unknowns.
-func (c *chooser) pair(rest []autoscale.Variation, order []int) (autoscale.Variation, bool) {
+func pair(rest []autoscale.Variation, order []int) (autoscale.Variation, bool) {
 	unknown := func(i int) string { name, _, _ := strings.Cut(rest[i].Name, "="); return name }
 	for _, j := range order[1:] {
 		if unknown(j) == unknown(order[0]) {

@@ -65,13 +65,13 @@ type world struct {
 	asked          float64 // and invocations
 	inService      float64 // and instance-seconds
 
-	total, part    tally
-	inFlight, held float64 // request-seconds, of all and of the point
-	partServing    float64
-	partCPU        float64
-	point          time.Duration
-	points         []Point
-	nextPoint      time.Duration
+	total, part tally
+	inFlight    float64 // request-seconds
+	partServing float64
+	partCPU     float64
+	point       time.Duration
+	points      []Point
+	nextPoint   time.Duration
 }
 
 // report is an instance and when something of it is due.
