@@ -19,7 +19,7 @@ type speaker struct{ serve.Engine }
 func (speaker) Load(context.Context, func(string)) error { return nil }
 func (speaker) Info() serve.Info                         { return serve.Info{Places: 1, Rate: 24000} }
 func (speaker) Prepare(context.Context, serve.Request) (serve.Utterance, error) {
-	time.Sleep(20 * time.Millisecond)
+	<-time.After(20 * time.Millisecond)
 	return &said{left: 2}, nil
 }
 
@@ -28,7 +28,7 @@ type said struct{ left int }
 func (s *said) Size() int { return s.left }
 func (s *said) Next(context.Context, time.Time) ([][]byte, error) {
 	s.left--
-	time.Sleep(37 * time.Millisecond / 2)
+	<-time.After(37 * time.Millisecond / 2)
 	return [][]byte{make([]byte, 2)}, nil
 }
 
