@@ -29,7 +29,7 @@ const mostAgain = 3
 // racing is the packages with goroutines of their own, tested again under the race detector.
 var racing = []string{
 	"./internal/load/...", "./internal/transport/...", "./speech/...", "./internal/serve/...", "./internal/engine/...", "./internal/local/...",
-	"./internal/codec/...", "./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...",
+	"./internal/codec/...", "./internal/measure/...", "./internal/awsfleet/...", "./internal/store/...", "./internal/report/...", "./internal/command/...",
 }
 
 // fuzzed is the parsers of what others write, by package: each is given a few thousand inputs made up anew, a second or two.
@@ -42,25 +42,29 @@ var fuzzed = [][2]string{
 // realTime is the packages whose tests measure in real time: they run alone, one after the other.
 var realTime = []string{"loadline/cmd/tts-bench", "loadline/bench/selfaudit"}
 
-var steps = []step{
-	{name: "gofmt", argv: []string{"gofmt", "-l", "."}, quiet: true},
-	{name: "build without cgo", env: []string{"CGO_ENABLED=0"}, argv: []string{"go", "build", "./..."}},
-	{name: "vet", argv: []string{"go", "vet", "./..."}},
-	{name: "test", argv: []string{"go", "test", "-json", "-timeout", "10m"}, packages: others()},
-	{name: "test in real time", argv: []string{"go", "test", "-json", "-timeout", "10m", "-p", "1"}, packages: realTime},
-	{name: "kubernetes manifests", argv: []string{"go", "test", "-C", "test/kube", "-json", "-timeout", "10m"}, packages: []string{"./..."}},
-	// The stacks are a module of their own, whose requirements follow this one's: what they lack of it is added.
-	{name: "vet the stacks", argv: []string{"go", "vet", "-C", "infra", "-mod=mod", "./..."}},
-	{name: "test the stacks", argv: []string{"go", "test", "-C", "infra", "-mod=mod", "-json", "-timeout", "10m", "-p", "1"}, packages: []string{"./..."}},
-	{name: "race", argv: []string{"go", "test", "-json", "-timeout", "10m", "-race", "-short"}, packages: racing},
+// steps is every check, in order.
+func steps() []step {
+	all := []step{
+		{name: "gofmt", argv: []string{"gofmt", "-l", "."}, quiet: true},
+		{name: "build without cgo", env: []string{"CGO_ENABLED=0"}, argv: []string{"go", "build", "./..."}},
+		{name: "vet", argv: []string{"go", "vet", "./..."}},
+		{name: "test", argv: []string{"go", "test", "-json", "-timeout", "10m"}, packages: others()},
+		{name: "test in real time", argv: []string{"go", "test", "-json", "-timeout", "10m", "-p", "1"}, packages: realTime},
+		{name: "kubernetes manifests", argv: []string{"go", "test", "-C", "test/kube", "-json", "-timeout", "10m"}, packages: []string{"./..."}},
+		// The stacks are a module of their own, whose requirements follow this one's: what they lack of it is added.
+		{name: "vet the stacks", argv: []string{"go", "vet", "-C", "infra", "-mod=mod", "./..."}},
+		{name: "test the stacks", argv: []string{"go", "test", "-C", "infra", "-mod=mod", "-json", "-timeout", "10m", "-p", "1"}, packages: []string{"./..."}},
+		{name: "race", argv: []string{"go", "test", "-json", "-timeout", "10m", "-race", "-short"}, packages: racing},
+	}
+	for _, f := range fuzzed {
+		all = append(all, step{name: "fuzz " + f[0] + " " + f[1], argv: []string{"go", "test", "-run", "^$", "-fuzz", "^" + f[1] + "$", "-fuzztime", "3000x", "-parallel", "2", f[0]}})
+	}
+	return all
 }
 
 func main() {
-	for _, f := range fuzzed {
-		steps = append(steps, step{name: "fuzz " + f[0] + " " + f[1], argv: []string{"go", "test", "-run", "^$", "-fuzz", "^" + f[1] + "$", "-fuzztime", "3000x", "-parallel", "2", f[0]}})
-	}
 	var t tally
-	for _, s := range steps {
+	for _, s := range steps() {
 		began := time.Now()
 		t.run(s)
 		fmt.Printf("--- %s: %.1f s\n", s.name, time.Since(began).Seconds())
