@@ -67,12 +67,11 @@ const endpoint = "speech"
 // house is one speech server with every door that there is before it: its own routes, two for services of other shapes,
 // and a local SageMaker account.
 type house struct {
-	url    string // of the server
-	aws    aws.Config
-	bidi   string
-	trust  *tls.Config
-	stop   func()
-	server *serve.Server
+	url   string // of the server
+	aws   aws.Config
+	bidi  string
+	trust *tls.Config
+	stop  func()
 }
 
 type instance string
@@ -103,7 +102,7 @@ func open(takes time.Duration) (*house, error) {
 	go func() { ended <- s.Run(ctx) }()
 	go func() { ended <- hs.Serve(lis) }()
 	go func() { ended <- account.Run(ctx) }()
-	h := &house{url: "http://" + lis.Addr().String(), bidi: account.BidiURL(), server: s, stop: func() {
+	h := &house{url: "http://" + lis.Addr().String(), bidi: account.BidiURL(), stop: func() {
 		cancel()
 		hs.Close()
 		for range 3 {

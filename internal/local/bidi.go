@@ -121,7 +121,7 @@ func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
 		iv.refuse(bidiFault(f))
 		return
 	}
-	s := &relay{iv: iv, now: l.now}
+	s := &relay{now: l.now}
 	defer iv.leaveBidi(s)
 	box, first := iv.upgrade(target)
 	if box == nil {

@@ -21,7 +21,6 @@ import (
 // caller's parts, and a timer. Each asks the session what to do, and does it; what goes out one way is in order, and what
 // is slow to be taken there holds up that way alone.
 type relay struct {
-	iv     *invocation
 	now    func() time.Time
 	frames *duplex.Reader
 
