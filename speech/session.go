@@ -23,10 +23,9 @@ type dialer interface {
 // breaks is opened again when it is needed.
 //
 // It is for doors that take messages: a WebSocket, or SageMaker's bidirectional stream, to a server that speaks the
-// protocol of this project's. A session counts
-// as one request in flight for as long as a text of it is open, and some platforms count it for as long as it is
-// connected: close one that is not needed. Whoever reads a text a minute and a half behind its coming holds the line up, and
-// may lose it.
+// protocol of this project's. A session counts as one request in flight for as long as a text of it is open, and some
+// platforms count it for as long as it is connected: close one that is not needed. Whoever reads a text a minute and a half
+// behind its coming holds the line up, and may lose it.
 type Session struct {
 	c   *Client
 	to  dialer
