@@ -94,10 +94,20 @@ func (k manifest) query() string {
 	return fmt.Sprintf(`sum(%s{deployment=%q})`, k.metric, k.name)
 }
 
-func (k manifest) head(b *strings.Builder) {
+func (k manifest) head(b *strings.Builder, version, kind string) {
 	for _, line := range k.about {
 		fmt.Fprintf(b, "# %s\n", strings.Join(strings.Fields(line), " "))
 	}
+	fmt.Fprintf(b, `apiVersion: %[1]s
+kind: %[2]s
+metadata:
+  name: %[3]s
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: %[3]s
+`, version, kind, k.name)
 }
 
 // behavior is how fast the autoscaler may follow, indented by so many spaces.
@@ -123,25 +133,16 @@ func (k manifest) behavior(indent int) string {
 // keda is a ScaledObject.
 func (k manifest) keda() string {
 	var b strings.Builder
-	k.head(&b)
-	fmt.Fprintf(&b, `apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata:
-  name: %[1]s
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: Deployment
-    name: %[1]s
-  minReplicaCount: %[2]d
-  maxReplicaCount: %[3]d
+	k.head(&b, "keda.sh/v1alpha1", "ScaledObject")
+	fmt.Fprintf(&b, `  minReplicaCount: %d
+  maxReplicaCount: %d
   pollingInterval: 10
   fallback: # where the metric cannot be read, the fleet of the peak
     failureThreshold: 3
-    replicas: %[4]d
+    replicas: %d
   advanced:
     horizontalPodAutoscalerConfig:
-`, k.name, k.min, k.max, max(k.min, min(k.peak, k.max)))
+`, k.min, k.max, max(k.min, min(k.peak, k.max)))
 	b.WriteString(k.behavior(6))
 	fmt.Fprintf(&b, `  triggers:
   - type: prometheus
@@ -157,23 +158,14 @@ spec:
 // hpa is a HorizontalPodAutoscaler.
 func (k manifest) hpa() string {
 	var b strings.Builder
-	k.head(&b)
+	k.head(&b, "autoscaling/v2", "HorizontalPodAutoscaler")
 	metric := k.metric
 	if metric == "http_requests" {
 		metric = "http_requests_per_second"
 	}
-	fmt.Fprintf(&b, `apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata:
-  name: %[1]s
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: Deployment
-    name: %[1]s
-  minReplicas: %[2]d
-  maxReplicas: %[3]d
-`, k.name, k.min, k.max)
+	fmt.Fprintf(&b, `  minReplicas: %d
+  maxReplicas: %d
+`, k.min, k.max)
 	b.WriteString(k.behavior(2))
 	fmt.Fprintf(&b, `  metrics:
   - type: Pods
