@@ -10,13 +10,54 @@ package chain
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"loadline/bench/machine"
 )
+
+// Repeat is the whole of a bench that holds the programs against what they should say: once is called with a folder that has
+// them in it, as often as -n says. It exits with 1 where anything was missed, with 3 where that could not be told.
+func Repeat(name, input string, once func(ctx context.Context, dir string) (missed bool, err error)) {
+	runs := flag.Int("n", 1, "repetitions")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	fmt.Printf("machine: %s\ninput: %s, %d repetitions\n", machine.String(), input, *runs)
+	missed, err := repeat(ctx, *runs, once)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench/%s: %v\n", name, err)
+		os.Exit(3)
+	}
+	if missed {
+		os.Exit(1)
+	}
+}
+
+func repeat(ctx context.Context, runs int, once func(ctx context.Context, dir string) (bool, error)) (missed bool, err error) {
+	dir, err := os.MkdirTemp("", "loadline-bench-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	if err := Build(ctx, dir); err != nil {
+		return false, err
+	}
+	for i := range runs {
+		m, err := once(ctx, dir)
+		if err != nil {
+			return false, fmt.Errorf("repetition %d: %w", i+1, err)
+		}
+		missed = missed || m
+	}
+	return missed, nil
+}
 
 // Build builds tts-bench and sagemaker-local into a folder.
 func Build(ctx context.Context, dir string) error {

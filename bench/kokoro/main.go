@@ -10,17 +10,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"time"
 
 	"loadline/bench/chain"
-	"loadline/bench/machine"
 	"loadline/internal/artifact"
 )
 
@@ -34,39 +30,13 @@ const (
 )
 
 func main() {
-	runs := flag.Int("n", 1, "repetitions")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	fmt.Printf("machine: %s\n", machine.String())
-	fmt.Printf("input: profile kokoro-g5, corpus clips, p95 of first audio within 3 s, %d repetitions\n", *runs)
-	missed, err := bench(ctx, *runs)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench/kokoro:", err)
-		os.Exit(3)
-	}
-	if missed {
-		os.Exit(1)
-	}
-}
-
-func bench(ctx context.Context, runs int) (missed bool, err error) {
-	dir, err := os.MkdirTemp("", "loadline-kokoro-")
-	if err != nil {
-		return false, err
-	}
-	defer os.RemoveAll(dir)
-	if err := chain.Build(ctx, dir); err != nil {
-		return false, err
-	}
-	for i := range runs {
+	chain.Repeat("kokoro", "profile kokoro-g5, corpus clips, p95 of first audio within 3 s", func(ctx context.Context, dir string) (bool, error) {
 		doc, wall, err := measure(ctx, dir)
 		if err != nil {
-			return false, fmt.Errorf("repetition %d: %w", i+1, err)
+			return false, err
 		}
-		missed = judge(doc, wall) || missed
-	}
-	return missed, nil
+		return judge(doc, wall), nil
+	})
 }
 
 // measure starts a fresh endpoint and runs qmax on it.

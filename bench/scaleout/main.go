@@ -10,17 +10,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"time"
 
 	"loadline/bench/chain"
-	"loadline/bench/machine"
 	"loadline/internal/artifact"
 	"loadline/internal/engine/replay"
 	"loadline/internal/scaleout"
@@ -34,43 +30,17 @@ const (
 )
 
 func main() {
-	runs := flag.Int("n", 1, "repetitions")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	fmt.Printf("machine: %s\n", machine.String())
-	fmt.Printf("input: profile kokoro-g5, a probe of 10 requests, a look every %s, %d repetitions\n", poll, *runs)
-	missed, err := bench(ctx, *runs)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench/scaleout:", err)
-		os.Exit(3)
-	}
-	if missed {
-		os.Exit(1)
-	}
-}
-
-func bench(ctx context.Context, runs int) (missed bool, err error) {
-	dir, err := os.MkdirTemp("", "loadline-scaleout-")
-	if err != nil {
-		return false, err
-	}
-	defer os.RemoveAll(dir)
-	if err := chain.Build(ctx, dir); err != nil {
-		return false, err
-	}
-	p, err := replay.Builtin("kokoro-g5")
-	if err != nil {
-		return false, err
-	}
-	for i := range runs {
+	chain.Repeat("scaleout", fmt.Sprintf("profile kokoro-g5, a probe of 10 requests, a look every %s", poll), func(ctx context.Context, dir string) (bool, error) {
+		p, err := replay.Builtin("kokoro-g5")
+		if err != nil {
+			return false, err
+		}
 		doc, err := measure(ctx, dir)
 		if err != nil {
-			return false, fmt.Errorf("repetition %d: %w", i+1, err)
+			return false, err
 		}
-		missed = judge(doc, p.Startup) || missed
-	}
-	return missed, nil
+		return judge(doc, p.Startup), nil
+	})
 }
 
 // measure starts a fresh endpoint and runs ttotal on it.
