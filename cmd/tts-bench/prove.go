@@ -432,13 +432,8 @@ func (a *app) proveSageMaker(cmd *cobra.Command, j *proveJob) error {
 	rec.RunID, rec.CreatedAt, rec.Owner, rec.Command, rec.URL = doc.RunID, time.Now().UTC(), owner(), "prove", j.endpointURL
 	start := time.Now()
 	c := measure.Proving{
-		Doc: doc, Step: j.step, Queue: j.queue, Surge: j.surge, Start: start, Idle: j.idle, Poll: j.poll, Progress: live,
+		Doc: doc, Step: j.step, Queue: j.queue, Surge: j.surge, Start: start, Idle: j.idle, Poll: pollEvery(j.poll, v.Local()), Progress: live,
 		Freeze: rec, Fleet: v, Records: records{hold}, Counter: v, Scaler: v, Policy: v, MaxCost: j.maxCost,
-	}
-	if c.Poll == 0 {
-		if c.Poll = 10 * time.Second; v.Local() {
-			c.Poll = 250 * time.Millisecond
-		}
 	}
 	if j.maxCost > 0 {
 		c.Price = j.to.model.Price.PerHour
@@ -447,13 +442,7 @@ func (a *app) proveSageMaker(cmd *cobra.Command, j *proveJob) error {
 		c.Alarms = func(ctx context.Context) ([]string, error) { return v.Firing(ctx, j.stopAlarms) }
 	}
 	lc := load.Config{Transport: tr, Texts: j.texts.At, Deadline: j.deadline, Start: start, MaxStreams: j.maxInFlight, Seed: uint64(j.seed)}
-	c.Open = func(ctx context.Context, rung, seq int, at []time.Duration, observe func(sample.Request)) (openloop.Sent, error) {
-		lc := lc
-		lc.Seq = seq
-		sent, err := load.Open(ctx, lc, rung, at, observe)
-		return openloop.Sent{Client: sent.Client, Origin: sent.Origin, Planned: sent.Planned, Dropped: sent.Dropped, Peak: sent.Peak, Invalid: sent.Invalid}, err
-	}
-	c.Prober = load.NewClosed(lc)
+	c.Open, c.Prober = openLoop(lc), load.NewClosed(lc)
 	var files *store.Journal
 	if !j.noSave {
 		if files, err = store.Open(j.out, doc.Name(), doc.RunID); err != nil {
@@ -466,7 +455,7 @@ func (a *app) proveSageMaker(cmd *cobra.Command, j *proveJob) error {
 	live.Note("connections: " + tr.Policy())
 	doc, err = measure.Prove(ctx, c)
 	live.Close()
-	return a.finishProve(j, doc, files, err)
+	return a.finishProve(j, doc, files, live, err)
 }
 
 // room checks that the account may run what the surge may ask for. A quota that could not be read is said, not guessed.

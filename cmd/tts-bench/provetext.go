@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
 	"loadline/internal/proof"
+	"loadline/internal/report"
 	"loadline/internal/store"
 )
 
@@ -104,31 +103,13 @@ func (j *proveJob) asks(s freeze.Variant) []string {
 }
 
 // finishProve prints and saves the result, and turns it into an exit code.
-func (a *app) finishProve(j *proveJob, doc *artifact.Proof, files *store.Journal, stopped error) error {
+func (a *app) finishProve(j *proveJob, doc *artifact.Proof, files *store.Journal, live *report.Live, stopped error) error {
 	if len(doc.Checks) < 2 { // nothing that is worth the name of an earlier run's file
 		return stopped
 	}
-	data, err := artifact.Encode(doc)
+	status, err := a.finishRun(doc, proveText(j, doc), j.json, journal{files, live}, stopped)
 	if err != nil {
-		return errors.Join(stopped, err)
-	}
-	status := a.stdout
-	if j.json {
-		status = a.stderr
-		if _, err := a.stdout.Write(data); err != nil {
-			return errors.Join(stopped, fmt.Errorf("print the artifact: %w", err))
-		}
-	} else {
-		fmt.Fprint(a.stdout, proveText(j, doc))
-	}
-	if files != nil {
-		if _, err := files.Save(data); err != nil {
-			return errors.Join(stopped, err)
-		}
-		fmt.Fprintf(status, "saved %s\nsaved %s\n", files.Path(), filepath.Join(filepath.Dir(files.Path()), doc.RequestLog))
-	}
-	if stopped != nil {
-		return stopped
+		return err
 	}
 	untold := slices.ContainsFunc(doc.Checks, func(c proof.Check) bool { return c.Verdict == capacity.NotChecked && j.asked(c.Name) })
 	switch {

@@ -21,7 +21,6 @@ import (
 	"loadline/internal/ladder"
 	"loadline/internal/load"
 	"loadline/internal/measure"
-	"loadline/internal/report"
 	"loadline/internal/sample"
 	"loadline/internal/store"
 )
@@ -454,30 +453,4 @@ func (a *app) measure(ctx context.Context, j *qmaxJob, c measure.Config, tr load
 	doc, err = measure.QMax(ctx, c)
 	live.Close()
 	return a.finishQMax(j, doc, files, err)
-}
-
-// journal is store.Journal as measure wants it; nil files keep nothing.
-type journal struct {
-	files *store.Journal
-	live  *report.Live
-}
-
-func (k journal) Save(doc *artifact.QMax, requests []sample.Request) error {
-	if k.files == nil {
-		return nil
-	}
-	if requests != nil {
-		if err := k.files.Rung(requests); err != nil {
-			return err
-		}
-	}
-	data, err := artifact.Encode(doc)
-	if err != nil {
-		return err
-	}
-	kept, err := k.files.Save(data)
-	if kept != "" {
-		k.live.Note("the file of an earlier run is kept as " + kept)
-	}
-	return err
 }

@@ -395,12 +395,7 @@ func (a *app) measureRates(ctx context.Context, j *ratesJob, c measure.RatesConf
 	defer live.Close()
 	doc := c.Doc
 	c.Steps, c.Idle, c.Progress, c.Start = j.steps, j.idle, live, time.Now()
-	c.Open = func(ctx context.Context, rung, seq int, at []time.Duration, observe func(sample.Request)) (openloop.Sent, error) {
-		sent, err := load.Open(ctx, load.Config{
-			Transport: tr, Texts: j.texts.At, Deadline: j.deadline, Start: c.Start, MaxStreams: j.most, Seq: seq, Seed: uint64(j.seed),
-		}, rung, at, observe)
-		return openloop.Sent{Client: sent.Client, Origin: sent.Origin, Planned: sent.Planned, Dropped: sent.Dropped, Peak: sent.Peak, Invalid: sent.Invalid}, err
-	}
+	c.Open = openLoop(load.Config{Transport: tr, Texts: j.texts.At, Deadline: j.deadline, Start: c.Start, MaxStreams: j.most, Seed: uint64(j.seed)})
 	var files *store.Journal
 	if !j.noSave {
 		var err error
@@ -411,23 +406,7 @@ func (a *app) measureRates(ctx context.Context, j *ratesJob, c measure.RatesConf
 		doc.RequestLog = files.LogName()
 	}
 	c.Save = func(doc *artifact.Rates, requests []sample.Request) error {
-		if files == nil {
-			return nil
-		}
-		if requests != nil {
-			if err := files.Rung(requests); err != nil {
-				return err
-			}
-		}
-		data, err := artifact.Encode(doc)
-		if err != nil {
-			return err
-		}
-		kept, err := files.Save(data)
-		if kept != "" {
-			live.Note("the file of an earlier run is kept as " + kept)
-		}
-		return err
+		return journal{files, live}.save(doc, requests)
 	}
 	live.Note("connections: " + tr.Policy())
 	doc, err := measure.Rates(ctx, c)

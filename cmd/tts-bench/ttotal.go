@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -358,13 +357,8 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 	rec.RunID, rec.CreatedAt, rec.Owner, rec.Command, rec.URL = doc.RunID, time.Now().UTC(), owner(), "ttotal", j.target.endpointURL
 	c := measure.ScaleOut{
 		Doc: doc, Runs: j.runs, Probe: j.probe, Mark: sample.Mark(j.ladder.SLOOn), Start: time.Now(), Rule: rule,
-		Warmup: j.warmup, Settle: j.settle, MaxWait: j.maxWait, Poll: j.poll, Progress: live,
+		Warmup: j.warmup, Settle: j.settle, MaxWait: j.maxWait, Poll: pollEvery(j.poll, v.Local()), Progress: live,
 		Freeze: rec, Fleet: v, Records: records{hold}, Scaler: v, Logs: v,
-	}
-	if c.Poll == 0 {
-		if c.Poll = 10 * time.Second; v.Local() {
-			c.Poll = 250 * time.Millisecond
-		}
 	}
 	if j.trigger == byPolicy {
 		c.Policy = v
@@ -440,34 +434,13 @@ func (a *app) finishTTotal(j *ttotalJob, doc *artifact.TTotal, files *store.Jour
 	if len(doc.Timeline) == 0 { // nothing that is worth the name of an earlier run's file
 		return stopped
 	}
-	data, err := artifact.Encode(doc)
+	status, err := a.finishRun(doc, ttotalText(j.name(), doc), j.json, journal{files, live}, stopped)
 	if err != nil {
-		return errors.Join(stopped, err)
-	}
-	status := a.stdout
-	if j.json {
-		status = a.stderr
-		if _, err := a.stdout.Write(data); err != nil {
-			return errors.Join(stopped, fmt.Errorf("print the artifact: %w", err))
-		}
-	} else {
-		fmt.Fprint(a.stdout, ttotalText(j.name(), doc))
+		return err
 	}
 	path := "FILE"
 	if files != nil {
-		kept, err := files.Save(data)
-		if err != nil {
-			return errors.Join(stopped, err)
-		}
-		if kept != "" {
-			live.Note("the file of an earlier run is kept as " + kept)
-		}
 		path = files.Path()
-		fmt.Fprintf(status, "saved %s\n", path)
-		fmt.Fprintf(status, "saved %s\n", filepath.Join(filepath.Dir(path), files.LogName()))
-	}
-	if stopped != nil {
-		return stopped
 	}
 	fmt.Fprintf(status, "next: tts-bench plan --qmax %s --ttotal %s --peak-rps N\n", j.qmax, path)
 	return nil
