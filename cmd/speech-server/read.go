@@ -65,9 +65,7 @@ it reads standard input. Nothing is spoken.`,
 						return err
 					}
 					fmt.Fprintln(stdout, "  "+p.Phonemes)
-					if omitted = p.Omitted; p.Dropped > 0 {
-						omitted = append(omitted, fmt.Sprintf("%d phonetic symbols", p.Dropped))
-					}
+					omitted = p.Unsaid()
 				}
 				if len(omitted) > 0 {
 					fmt.Fprintln(stdout, "  not said: "+strings.Join(omitted, ", "))

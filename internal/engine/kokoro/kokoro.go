@@ -291,10 +291,7 @@ func (e *Engine) Prepare(ctx context.Context, r serve.Request) (serve.Utterance,
 	if err != nil {
 		return nil, err
 	}
-	u := &utterance{e: e, speed: r.Speed, omitted: spelling.Omitted}
-	if spelling.Dropped > 0 {
-		u.omitted = append(u.omitted, fmt.Sprintf("%d phonetic symbols", spelling.Dropped))
-	}
+	u := &utterance{e: e, speed: r.Speed, omitted: spelling.Unsaid()}
 	limits := e.limits
 	if r.Index > 0 {
 		limits.First, limits.Second = 0, 0

@@ -9,6 +9,7 @@
 package phoneme
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -38,6 +39,14 @@ type Spelling struct {
 	Phonemes string   // in the model's alphabet, punctuation kept
 	Dropped  int      // symbols that the alphabet lacks, left out
 	Omitted  []string // words and spans of the text that are not said, in order
+}
+
+// Unsaid is what of the text is not said, in words: what was omitted, and how many symbols were dropped.
+func (s Spelling) Unsaid() []string {
+	if s.Dropped == 0 {
+		return s.Omitted
+	}
+	return append(slices.Clip(s.Omitted), fmt.Sprintf("%d phonetic symbols", s.Dropped))
 }
 
 // Known says whether the model's vocabulary has a symbol.
