@@ -17,7 +17,7 @@ import (
 	"loadline/internal/serve"
 )
 
-// Instance is one server that plays a profile, on a port of its own.
+// Instance is one server on a port of its own.
 type Instance struct {
 	server *serve.Server
 	http   *http.Server
@@ -28,13 +28,18 @@ type Instance struct {
 
 var _ local.Instance = (*Instance)(nil)
 
-// Start starts one; depth is of its queue, 0: unbounded.
+// Start starts one that plays a profile; depth is of its queue, 0: unbounded.
 func Start(p replay.Profile, seed uint64, depth int) (*Instance, error) {
 	engine, err := replay.New(p, seed)
 	if err != nil {
 		return nil, err
 	}
-	server, err := serve.New(serve.Config{Engine: engine, QueueDepth: depth})
+	return Serve(serve.Config{Engine: engine, QueueDepth: depth})
+}
+
+// Serve starts any server.
+func Serve(c serve.Config) (*Instance, error) {
+	server, err := serve.New(c)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +56,9 @@ func Start(p replay.Profile, seed uint64, depth int) (*Instance, error) {
 
 // Addr is where it listens.
 func (i *Instance) Addr() string { return i.addr }
+
+// Ready is closed once it has spoken its warm-up text.
+func (i *Instance) Ready() <-chan struct{} { return i.server.Ready() }
 
 // Usage is not measured.
 func (i *Instance) Usage() local.Usage { return local.Usage{} }

@@ -11,12 +11,12 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"math"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
+	"loadline/bench/machine"
+	"loadline/bench/times"
 	"loadline/internal/admission"
 )
 
@@ -33,14 +33,6 @@ func config(o admission.Order) admission.Config {
 	return admission.Config{Order: o, SLO: slo, Margin: 150 * time.Millisecond, Ahead: 8 * time.Second}
 }
 
-func quantile(d []time.Duration, q float64) time.Duration {
-	if len(d) == 0 {
-		return 0
-	}
-	d = slices.Sorted(slices.Values(d))
-	return d[min(len(d)-1, int(math.Ceil(q*float64(len(d))))-1)]
-}
-
 // holds says whether n listeners are served as promised, in most of the seeds.
 func holds(o admission.Order, n int) bool {
 	ok := 0
@@ -54,7 +46,7 @@ func holds(o admission.Order, n int) bool {
 }
 
 func kept(r result) bool {
-	return quantile(r.first, 0.95) <= slo && float64(r.starved) <= 0.01*float64(len(r.first))
+	return times.Quantile(r.first, 0.95) <= slo && float64(r.starved) <= 0.01*float64(len(r.first))
 }
 
 // qmax is the largest number that holds.
@@ -76,8 +68,8 @@ func qmax(o admission.Order) int {
 func main() {
 	live := flag.Duration("live", 2*time.Minute, "length of each live point; 0: none")
 	flag.Parse()
-	fmt.Printf("simulated: %v a piece and a real-time factor of %.2f, texts of 3 to 8 sentences (median 4 s each), first pieces of 1.2 and 2.4 s, %d seeds of %v; %s %s, %d CPUs\n\n",
-		accel.cost, accel.rtf, seeds, span, runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	fmt.Printf("simulated: %v a piece and a real-time factor of %.2f, texts of 3 to 8 sentences (median 4 s each), first pieces of 1.2 and 2.4 s, %d seeds of %v; %s\n\n",
+		accel.cost, accel.rtf, seeds, span, machine.String())
 	bad := false
 	judge := func(ok bool) string {
 		if ok {
@@ -104,7 +96,7 @@ func main() {
 			if n == q[o] {
 				mark = "  Q_max"
 			}
-			fmt.Printf("%-9s %9d %8.0f %8.0f %8.0f %8.2f %% %4.0f %%%s\n", o, n, ms(quantile(first, 0.5)), ms(quantile(first, 0.95)), ms(quantile(first, 0.99)),
+			fmt.Printf("%-9s %9d %8.0f %8.0f %8.0f %8.2f %% %4.0f %%%s\n", o, n, times.MS(times.Quantile(first, 0.5)), times.MS(times.Quantile(first, 0.95)), times.MS(times.Quantile(first, 0.99)),
 				100*float64(starved)/float64(len(first)), 100*busy, mark)
 		}
 	}
@@ -119,8 +111,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 // overload offers up to three times of what is served at best, with the gate that predicts and without.
 func overload(judge func(bool) string) {
@@ -143,7 +133,7 @@ func overload(judge func(bool) string) {
 			p := point{rate, float64(sum.good) / sum.duration.Seconds(), float64(sum.good) / float64(len(first))}
 			points = append(points, p)
 			fmt.Printf("%10.1f %9d %6.1f %% %8.0f %34.2f %% %15.2f %5.0f %%\n", rate, sum.offered, 100*float64(sum.refused)/float64(sum.offered),
-				ms(quantile(first, 0.95)), 100*p.kept, p.good, 100*sum.busy)
+				times.MS(times.Quantile(first, 0.95)), 100*p.kept, p.good, 100*sum.busy)
 		}
 		return points
 	}

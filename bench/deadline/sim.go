@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"loadline/bench/listener"
 	"loadline/internal/admission"
 	"loadline/internal/speech"
 )
@@ -33,7 +34,7 @@ type request struct {
 // result counts what listeners of one run had.
 type result struct {
 	first    []time.Duration // of those served
-	starved  int             // of those served: more than patience of silence in all
+	starved  int             // of those served: more than listener.Patience of silence in all
 	good     int             // first sound within the objective, and not starved
 	offered  int
 	refused  int
@@ -41,10 +42,7 @@ type result struct {
 	duration time.Duration
 }
 
-const (
-	patience = 50 * time.Millisecond
-	warmUp   = 100 * time.Second
-)
+const warmUp = 100 * time.Second
 
 // sim is a server on a virtual clock: the gate of package admission decides, everything else is arithmetic.
 type sim struct {
@@ -229,7 +227,7 @@ func (s *sim) made(r *request, sound time.Duration) {
 func (s *sim) end(r *request) {
 	if r.arrived >= warmUp {
 		s.out.first = append(s.out.first, r.first)
-		starved := r.silence > patience
+		starved := r.silence > listener.Patience
 		if starved {
 			s.out.starved++
 		}

@@ -20,11 +20,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"loadline/bench/machine"
+	"loadline/bench/times"
 	"loadline/internal/admission"
 	"loadline/internal/corpus"
 	"loadline/internal/engine/kokoro"
@@ -52,7 +53,7 @@ func judge(ok bool) string {
 
 func main() {
 	flag.Parse()
-	fmt.Printf("%s %s, %d CPUs, %s\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	fmt.Printf("machine: %s\n\n", machine.String())
 	if err := bench(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/kokoro-onnx:", err)
 		os.Exit(3)
@@ -150,16 +151,6 @@ func say(ctx context.Context, e *kokoro.Engine, text, voice string) (sound []byt
 	return sound, first, nil
 }
 
-func quantile(d []time.Duration, q float64) time.Duration {
-	if len(d) == 0 {
-		return 0
-	}
-	d = slices.Sorted(slices.Values(d))
-	return d[min(len(d)-1, int(math.Ceil(q*float64(len(d))))-1)]
-}
-
-func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
-
 // overhead is the time of a sentence less that of its runs: reading, phonemes, tokens, pieces, trimming and encoding. Spellings
 // are remembered for a while, so the sentences of the first pass have their words in an order that was never heard.
 func overhead(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error {
@@ -190,7 +181,7 @@ func overhead(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error
 		}
 		own, prepare = own[len(own)/10:], prepare[len(prepare)/10:] // the first are those of a cold program
 		fmt.Printf("own time of a sentence %s, %d, one at a time: p50 %.3f ms, p99 %.3f ms (text and phonemes alone %.3f and %.3f) (target p99 2 ms): %s\n",
-			pass, len(own), ms(quantile(own, 0.5)), ms(quantile(own, 0.99)), ms(quantile(prepare, 0.5)), ms(quantile(prepare, 0.99)), judge(quantile(own, 0.99) < 2*time.Millisecond))
+			pass, len(own), times.MS(times.Quantile(own, 0.5)), times.MS(times.Quantile(own, 0.99)), times.MS(times.Quantile(prepare, 0.5)), times.MS(times.Quantile(prepare, 0.99)), judge(times.Quantile(own, 0.99) < 2*time.Millisecond))
 	}
 	return nil
 }
@@ -321,7 +312,7 @@ func broken(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus, n int, 
 	}
 	after := resident()
 	fmt.Printf("%d of %d sentences broken off within their first %v: ended p50 %.1f, p99 %.1f, at most %.1f ms later (target 150 ms): %s\n",
-		len(late), n, within, ms(quantile(late, 0.5)), ms(quantile(late, 0.99)), ms(quantile(late, 1)), judge(quantile(late, 1) <= 150*time.Millisecond))
+		len(late), n, within, times.MS(times.Quantile(late, 0.5)), times.MS(times.Quantile(late, 0.99)), times.MS(times.Quantile(late, 1)), judge(times.Quantile(late, 1) <= 150*time.Millisecond))
 	fmt.Printf("left of them: %d tensors, %d goroutines, %.0f MB after the first tenth and %.0f at the end (target 0, 0, 5 %% apart): %s\n",
 		kokoro.Tensors(), runtime.NumGoroutine()-before, mem, after,
 		judge(kokoro.Tensors() == 0 && runtime.NumGoroutine() <= before && math.Abs(after/mem-1) < 0.05))
@@ -336,7 +327,7 @@ func orders(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error {
 		return err
 	}
 	// The promise follows what the machine does now: six times the wait of a caller who is alone.
-	slo = (6 * quantile(alone, 0.5)).Round(time.Millisecond)
+	slo = (6 * times.Quantile(alone, 0.5)).Round(time.Millisecond)
 	fmt.Printf("\nbursts of requests for six texts each, 10 of each size: p95 of first audio within %v\norder      requests   p50 ms   p95 ms\n", slo)
 	q := map[admission.Order]int{}
 	for _, o := range both {
@@ -345,8 +336,8 @@ func orders(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("%-9s %9d %8.0f %8.0f\n", o, n, ms(quantile(first, 0.5)), ms(quantile(first, 0.95)))
-			if quantile(first, 0.95) > slo {
+			fmt.Printf("%-9s %9d %8.0f %8.0f\n", o, n, times.MS(times.Quantile(first, 0.5)), times.MS(times.Quantile(first, 0.95)))
+			if times.Quantile(first, 0.95) > slo {
 				missed++
 				continue
 			}
@@ -359,13 +350,13 @@ func orders(ctx context.Context, e *kokoro.Engine, texts *corpus.Corpus) error {
 	fmt.Printf("\nlisteners, each asking again when he has played a text of 3 to 8 to its end: p95 of first audio within %v, at most 1 %% with silence in the middle, %v a point\n", slo, *point)
 	fmt.Println("order     listeners    texts   p50 ms   p95 ms   starved   busy")
 	holds := func(o admission.Order, n int) (bool, error) {
-		h, err := listen(ctx, e, o, n, texts)
+		h, busy, err := listen(ctx, e, o, n, texts)
 		if err != nil {
 			return false, err
 		}
-		fmt.Printf("%-9s %9d %8d %8.0f %8.0f %8.2f %% %4.0f %%\n", o, n, len(h.first), ms(quantile(h.first, 0.5)), ms(quantile(h.first, 0.95)),
-			100*float64(h.starved)/float64(max(1, len(h.first))), 100*h.busy)
-		return len(h.first) > 0 && quantile(h.first, 0.95) <= slo && float64(h.starved) <= 0.01*float64(len(h.first)), nil
+		fmt.Printf("%-9s %9d %8d %8.0f %8.0f %8.2f %% %4.0f %%\n", o, n, len(h.First), times.MS(times.Quantile(h.First, 0.5)), times.MS(times.Quantile(h.First, 0.95)),
+			100*float64(h.Starved)/float64(max(1, len(h.First))), 100*busy)
+		return len(h.First) > 0 && times.Quantile(h.First, 0.95) <= slo && float64(h.Starved) <= 0.01*float64(len(h.First)), nil
 	}
 	lock := 0
 	for n := 1; ; n++ {

@@ -20,7 +20,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +27,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"loadline/bench/machine"
+	"loadline/bench/times"
 	"loadline/internal/serve"
 )
 
@@ -44,7 +45,7 @@ func judge(ok bool) string {
 func main() {
 	flow := flag.Int("requests", 100_000, "requests of the memory test")
 	flag.Parse()
-	fmt.Printf("%s %s, %d CPUs, %s\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	fmt.Printf("machine: %s\n\n", machine.String())
 	overhead()
 	refusals()
 	tagged()
@@ -172,11 +173,6 @@ func client(n int) *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 }
 
-func quantile(d []time.Duration, q float64) time.Duration {
-	slices.Sort(d)
-	return d[min(len(d)-1, int(math.Ceil(q*float64(len(d))))-1)]
-}
-
 // overhead is the time from a request to its first sound when the engine needs none: parsing, cleaning, splitting,
 // admission, hand-over and encoding. A machine that others use too interrupts now and then; the quietest of many batches
 // is judged. It is taken inside, from the handler's call to its first write of sound, and outside,
@@ -205,7 +201,7 @@ func overhead() {
 				inside = append(inside, w.at.Sub(began))
 			}
 			all = append(all, inside...)
-			best = min(best, quantile(inside, 0.99))
+			best = min(best, times.Quantile(inside, 0.99))
 			for range n {
 				began := time.Now()
 				res, err := cl.Post(s.url+"/invocations", "application/json", strings.NewReader(c.body))
@@ -222,7 +218,7 @@ func overhead() {
 			}
 		}
 		fmt.Printf("own overhead to the first sound, %s: inside p50 %.3f p99 %.3f ms, p99 of the quietest of %d batches %.3f ms (target 2): %s; a client sees p50 %.3f p99 %.3f ms\n",
-			c.name, ms(quantile(all, 0.5)), ms(quantile(all, 0.99)), batches, ms(best), judge(best < 2*time.Millisecond), ms(quantile(outside, 0.5)), ms(quantile(outside, 0.99)))
+			c.name, times.MS(times.Quantile(all, 0.5)), times.MS(times.Quantile(all, 0.99)), batches, times.MS(best), judge(best < 2*time.Millisecond), times.MS(times.Quantile(outside, 0.5)), times.MS(times.Quantile(outside, 0.99)))
 	}
 }
 
@@ -242,8 +238,6 @@ func (f *first) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
-
-func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 // refusals are of the 51st while 50 are inside.
 func refusals() {
@@ -282,8 +276,8 @@ func refusals() {
 	}
 	close(e.hold)
 	wg.Wait()
-	p99 := quantile(took, 0.99)
-	fmt.Printf("the 51st of 50, 2,000 times: refused %v, p50 %.3f p99 %.3f ms (target 10); the 50 all served: %v: %s\n", right, ms(quantile(took, 0.5)), ms(p99), ok.Load() == 50,
+	p99 := times.Quantile(took, 0.99)
+	fmt.Printf("the 51st of 50, 2,000 times: refused %v, p50 %.3f p99 %.3f ms (target 10); the 50 all served: %v: %s\n", right, times.MS(times.Quantile(took, 0.5)), times.MS(p99), ok.Load() == 50,
 		judge(right && p99 < 10*time.Millisecond && ok.Load() == 50))
 }
 
