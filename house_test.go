@@ -35,8 +35,9 @@ var ring1 = map[string][]string{
 	"wire":                  nil,
 	"local":                 {"wire"},
 	"engine/replay":         {"serve"},
-	"engine/espeak":         {"serve"},
-	"engine/phonemes":       nil,
+	"engine/child":          nil,
+	"engine/espeak":         {"serve", "engine/child"},
+	"engine/phonemes":       {"engine/child"},
 	"engine/kokoro":         {"serve"},
 	"engine/kokoro/standin": nil,
 }

@@ -55,7 +55,7 @@ type Engine struct {
 	voices map[string]string // by language, the program's own names; set by Load
 
 	mu     sync.Mutex
-	idle   []*child
+	idle   []*speaker
 	closed bool
 }
 
@@ -106,7 +106,7 @@ func (e *Engine) Close() {
 	defer e.mu.Unlock()
 	e.closed = true
 	for _, c := range e.idle {
-		c.end()
+		c.End()
 	}
 	e.idle = nil
 }
@@ -253,7 +253,7 @@ func (e *Engine) say(ctx context.Context, line string) ([]byte, error) {
 			e.put(c)
 			return sound, nil
 		}
-		c.end()
+		c.End()
 		if try == 1 || ctx.Err() != nil {
 			return nil, err
 		}
@@ -262,7 +262,7 @@ func (e *Engine) say(ctx context.Context, line string) ([]byte, error) {
 
 var errClosed = errors.New("espeak: the engine is closed")
 
-func (e *Engine) take() (*child, error) {
+func (e *Engine) take() (*speaker, error) {
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -278,11 +278,11 @@ func (e *Engine) take() (*child, error) {
 	return start(e.cfg.Program)
 }
 
-func (e *Engine) put(c *child) {
+func (e *Engine) put(c *speaker) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || len(e.idle) >= e.cfg.Workers {
-		c.end()
+		c.End()
 		return
 	}
 	e.idle = append(e.idle, c)

@@ -203,7 +203,7 @@ func TestDeadChild(t *testing.T) {
 		if len(e.idle) != 1 {
 			t.Fatalf("%d children", len(e.idle))
 		}
-		if err := e.idle[0].cmd.Process.Kill(); err != nil {
+		if err := e.idle[0].Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		if d := length(say(t, e, quick, "", 1)); math.Abs(d-want) > 0.1 {

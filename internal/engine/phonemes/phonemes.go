@@ -45,7 +45,7 @@ type Pool struct {
 	speaks map[string]bool // set by Load
 
 	mu     sync.Mutex
-	idle   []*child // the last one used last
+	idle   []*speller // the last one used last
 	closed bool
 }
 
@@ -166,14 +166,14 @@ func (p *Pool) say(ctx context.Context, language string, texts []string) ([]stri
 		if err != nil {
 			return nil, err
 		}
-		c.by(time.Now().Add(p.cfg.Patience))
-		unhook := context.AfterFunc(ctx, func() { c.by(time.Unix(1, 0)) })
+		c.By(time.Now().Add(p.cfg.Patience))
+		unhook := context.AfterFunc(ctx, func() { c.By(time.Unix(1, 0)) })
 		ipa, err := c.say(texts)
 		if unhook() && err == nil {
 			p.put(c)
 			return ipa, nil
 		}
-		c.end() // in the middle of something, or about to be
+		c.End() // in the middle of something, or about to be
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -186,7 +186,7 @@ func (p *Pool) say(ctx context.Context, language string, texts []string) ([]stri
 var errClosed = errors.New("phonemes: the front end is closed")
 
 // take is a child of a language, the one used last, or a new one in place of the one that is idle longest.
-func (p *Pool) take(language string) (*child, error) {
+func (p *Pool) take(language string) (*speller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -199,17 +199,17 @@ func (p *Pool) take(language string) (*child, error) {
 		}
 	}
 	if len(p.idle) >= p.cfg.Processes-len(p.places)+1 {
-		p.idle[0].end()
+		p.idle[0].End()
 		p.idle = slices.Delete(p.idle, 0, 1)
 	}
 	return start(p.cfg.Program, language, languages[language])
 }
 
-func (p *Pool) put(c *child) {
+func (p *Pool) put(c *speller) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		c.end()
+		c.End()
 		return
 	}
 	p.idle = append(p.idle, c)
@@ -221,7 +221,7 @@ func (p *Pool) Close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	for _, c := range p.idle {
-		c.end()
+		c.End()
 	}
 	p.idle = nil
 }

@@ -162,7 +162,7 @@ func TestDeadChild(t *testing.T) {
 		if len(p.idle) != 1 {
 			t.Fatalf("%d children", len(p.idle))
 		}
-		if err := p.idle[0].cmd.Process.Kill(); err != nil {
+		if err := p.idle[0].Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		p.memory = memory{}

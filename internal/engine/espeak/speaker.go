@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"time"
+
+	"loadline/internal/engine/child"
 )
 
 // The program reads a line, writes its sound to the end and waits for the next; nothing marks where one ends. So each line
@@ -21,53 +22,31 @@ const (
 	wavHead = 44
 )
 
-// child is one process of the program.
-type child struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    io.ReadCloser
+// speaker is one process of the program.
+type speaker struct {
+	*child.Process
 	headed bool // the header has been read
 	odd    []byte
 	buf    []byte
 }
 
-func start(program string) (*child, error) {
-	cmd := exec.Command(program, "--stdout", "-m", "-v", "en-us")
-	cmd.Env = []string{"PATH=", "LC_ALL=C.UTF-8"}
-	in, err := cmd.StdinPipe()
+func start(program string) (*speaker, error) {
+	p, err := child.Start(program, "--stdout", "-m", "-v", "en-us")
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
+		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
-	}
-	return &child{cmd: cmd, in: in, out: out, buf: make([]byte, 32<<10)}, nil
-}
-
-// end kills the process and waits for it.
-func (c *child) end() {
-	_ = c.cmd.Process.Kill()
-	_ = c.in.Close()
-	_ = c.cmd.Wait() // its end is what was wanted
+	return &speaker{Process: p, buf: make([]byte, 32<<10)}, nil
 }
 
 // say writes a line and reads its sound until the pause at its end, trimmed of silence. It is empty if there was none.
-func (c *child) say(line string, by time.Time) ([]byte, error) {
-	for _, f := range []any{c.in, c.out} {
-		if d, ok := f.(interface{ SetDeadline(time.Time) error }); ok {
-			_ = d.SetDeadline(by) // a pipe has one
-		}
-	}
-	if _, err := io.WriteString(c.in, line+"\n"+mark); err != nil {
+func (c *speaker) say(line string, by time.Time) ([]byte, error) {
+	c.By(by)
+	if _, err := io.WriteString(c.In, line+"\n"+mark); err != nil {
 		return nil, fmt.Errorf("espeak: write a line: %w", err)
 	}
 	if !c.headed {
 		head := make([]byte, wavHead)
-		if _, err := io.ReadFull(c.out, head); err != nil {
+		if _, err := io.ReadFull(c.Out, head); err != nil {
 			return nil, fmt.Errorf("espeak: read the header: %w", err)
 		}
 		le := binary.LittleEndian
@@ -80,7 +59,7 @@ func (c *child) say(line string, by time.Time) ([]byte, error) {
 	zeros, last := 0, 0 // at the end of sound, and where its last burst begins
 	paused, marked := false, false
 	for {
-		n, err := c.out.Read(c.buf)
+		n, err := c.Out.Read(c.buf)
 		b := c.buf[:n]
 		if len(c.odd) > 0 && n > 0 {
 			b = append(c.odd, b...)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
-	"time"
+
+	"loadline/internal/engine/child"
 )
 
 // The program reads a line and writes its phonemes, a line for each clause that it finds. Nothing marks where those of one
@@ -31,50 +31,23 @@ const batch = 4096
 // variant goes on without. The phonemes are the same.
 const manner = "+anika"
 
-// child is one process, of one language.
-type child struct {
+// speller is one process, of one language.
+type speller struct {
+	*child.Process
 	language string
-	cmd      *exec.Cmd
-	in       io.WriteCloser
-	out      io.ReadCloser
 	lines    *bufio.Reader
 }
 
-func start(program, language, voice string) (*child, error) {
-	cmd := exec.Command(program, "-q", "--ipa", "--tie=^", "-s", "449", "-p", "99", "-v", voice+manner)
-	cmd.Env = []string{"PATH=", "LC_ALL=C.UTF-8"}
-	in, err := cmd.StdinPipe()
+func start(program, language, voice string) (*speller, error) {
+	p, err := child.Start(program, "-q", "--ipa", "--tie=^", "-s", "449", "-p", "99", "-v", voice+manner)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
+		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
-	}
-	return &child{language: language, cmd: cmd, in: in, out: out, lines: bufio.NewReader(out)}, nil
-}
-
-// end kills the process and waits for it.
-func (c *child) end() {
-	_ = c.cmd.Process.Kill()
-	_ = c.in.Close()
-	_ = c.cmd.Wait() // its end is what was wanted
-}
-
-// by sets the time by which reads and writes are over; it may be called while they are under way.
-func (c *child) by(t time.Time) {
-	for _, f := range []any{c.in, c.out} {
-		if d, ok := f.(interface{ SetDeadline(time.Time) error }); ok {
-			_ = d.SetDeadline(t) // a pipe has one
-		}
-	}
+	return &speller{Process: p, language: language, lines: bufio.NewReader(p.Out)}, nil
 }
 
 // say has each text spelled, in order. The program works on while what it has said is read.
-func (c *child) say(texts []string) ([]string, error) {
+func (c *speller) say(texts []string) ([]string, error) {
 	all := make([]string, len(texts))
 	var lines []byte
 	var of []int // text of each line that is written and not read
@@ -82,7 +55,7 @@ func (c *child) say(texts []string) ([]string, error) {
 		if len(of) == 0 {
 			return nil
 		}
-		if _, err := c.in.Write(lines); err != nil {
+		if _, err := c.In.Write(lines); err != nil {
 			return fmt.Errorf("espeak: write lines: %w", err)
 		}
 		for _, i := range of {
@@ -112,7 +85,7 @@ func (c *child) say(texts []string) ([]string, error) {
 }
 
 // read takes what comes before the mark.
-func (c *child) read() (string, error) {
+func (c *speller) read() (string, error) {
 	var out strings.Builder
 	for {
 		line, err := c.lines.ReadString('\n')
