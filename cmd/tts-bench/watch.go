@@ -195,7 +195,7 @@ func (f watchFlags) watched() ([]planned, error) {
 	for _, m := range models {
 		w := watched{Model: m.Name, Endpoint: m.Endpoint, Variant: m.Variant, Plan: m.Plan, Differences: []differs{}}
 		if m.Plan == "" {
-			w.State, w.Why = unplanned, "models.yaml names no plan, so nothing of it can go stale"
+			w.State, w.Why = unplanned, f.models+" names no plan, so nothing of it can go stale"
 			list = append(list, planned{watched: w})
 			continue
 		}
