@@ -1,7 +1,7 @@
 # make build   binaries in bin/
 # make demo    an endpoint measured, certified and planned on this machine, from nothing, in a few minutes
 # make test    every check; sets itself up; ends with "N passed, N failed"
-# make bench   the figures of the README, one by one (about half an hour; wants a quiet machine)
+# make bench   the figures of the README, one by one (about an hour; wants a quiet machine)
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
