@@ -20,7 +20,7 @@ var ring0 = []string{
 }
 
 // ring1 is the packages of one technology each, with the siblings each may import: the one whose interface it
-// implements.
+// implements, or the parts that it is made of.
 var ring1 = map[string][]string{
 	"command":               nil,
 	"load":                  nil,
@@ -33,7 +33,8 @@ var ring1 = map[string][]string{
 	"transport":             {"load"},
 	"awsfleet":              {"measure"},
 	"wire":                  nil,
-	"local":                 {"wire"},
+	"local":                 {"wire", "local/service"},
+	"local/service":         {"wire"},
 	"engine/replay":         {"serve"},
 	"engine/child":          nil,
 	"engine/espeak":         {"serve", "engine/child"},

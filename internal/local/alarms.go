@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"loadline/internal/alarm"
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -25,10 +26,10 @@ type putAlarmIn struct {
 	Period, EvaluationPeriods, DatapointsToAlarm                                                                                 *int
 	Threshold                                                                                                                    *float64
 	Metrics                                                                                                                      []dataQuery
-	Tags                                                                                                                         []tag
+	Tags                                                                                                                         []service.Tag
 }
 
-func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, error) {
+func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*service.Nothing, error) {
 	switch {
 	case in.Threshold == nil || in.EvaluationPeriods == nil || in.ComparisonOperator == nil:
 		return nil, wire.Refuse(wire.MissingParameter, "The parameters Threshold, EvaluationPeriods and ComparisonOperator are required.")
@@ -42,7 +43,7 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, err
 	case max(len(in.OKActions), len(in.AlarmActions), len(in.InsufficientDataActions)) > mostActions:
 		return nil, wire.Refuse(wire.ValidationError, "An alarm has at most %d actions for one state.", mostActions)
 	}
-	period, math := deref(in.Period, 0), alarm.Query{}
+	period, math := service.Or(in.Period, 0), alarm.Query{}
 	if in.Metrics != nil {
 		var err error
 		if math, period, err = mathQuery(in.Metrics, nil); err != nil {
@@ -50,12 +51,12 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, err
 		}
 	}
 	a := alarm.Alarm{
-		Name: deref(in.AlarmName, ""), Description: deref(in.AlarmDescription, ""),
-		Query: alarm.Query{Namespace: deref(in.Namespace, ""), Name: deref(in.MetricName, ""), Unit: deref(in.Unit, ""),
-			Statistic: deref(in.Statistic, deref(in.ExtendedStatistic, "")), Math: math.Math},
-		Period: time.Duration(period) * time.Second, Periods: *in.EvaluationPeriods, Datapoints: deref(in.DatapointsToAlarm, 0),
-		Threshold: *in.Threshold, Comparison: alarm.Comparison(*in.ComparisonOperator), Missing: alarm.Missing(deref(in.TreatMissingData, "")),
-		ActionsEnabled: deref(in.ActionsEnabled, true), AlarmActions: in.AlarmActions, OKActions: in.OKActions, InsufficientDataActions: in.InsufficientDataActions,
+		Name: service.Or(in.AlarmName, ""), Description: service.Or(in.AlarmDescription, ""),
+		Query: alarm.Query{Namespace: service.Or(in.Namespace, ""), Name: service.Or(in.MetricName, ""), Unit: service.Or(in.Unit, ""),
+			Statistic: service.Or(in.Statistic, service.Or(in.ExtendedStatistic, "")), Math: math.Math},
+		Period: time.Duration(period) * time.Second, Periods: *in.EvaluationPeriods, Datapoints: service.Or(in.DatapointsToAlarm, 0),
+		Threshold: *in.Threshold, Comparison: alarm.Comparison(*in.ComparisonOperator), Missing: alarm.Missing(service.Or(in.TreatMissingData, "")),
+		ActionsEnabled: service.Or(in.ActionsEnabled, true), AlarmActions: in.AlarmActions, OKActions: in.OKActions, InsufficientDataActions: in.InsufficientDataActions,
 	}
 	if in.DatapointsToAlarm != nil && *in.DatapointsToAlarm < 1 {
 		return nil, wire.Refuse(wire.ValidationError, "The value %d for parameter DatapointsToAlarm is invalid: it must be at least 1.", *in.DatapointsToAlarm)
@@ -69,10 +70,10 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*nothing, err
 		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
 	}
 	if made, _ := l.scaler.Alarm(a.Name); in.Tags != nil && made.Configured.Equal(made.Updated) { // tags are for a new alarm
-		l.putTags(made.ARN, in.Tags)
+		l.tags.Add(made.ARN, in.Tags)
 	}
 	l.wake()
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type describeAlarmsIn struct {
@@ -83,7 +84,7 @@ type describeAlarmsIn struct {
 
 type alarmsOut struct {
 	MetricAlarms    []metricAlarm
-	CompositeAlarms []nothing
+	CompositeAlarms []service.Nothing
 	NextToken       string `json:",omitempty"`
 }
 
@@ -157,18 +158,18 @@ func (l *Local) describeAlarms(_ context.Context, in *describeAlarmsIn) (*alarms
 		switch {
 		case len(in.AlarmTypes) > 0 && !slices.Contains(in.AlarmTypes, "MetricAlarm"),
 			in.AlarmNames != nil && !slices.Contains(in.AlarmNames, a.Name),
-			!strings.HasPrefix(a.Name, deref(in.AlarmNamePrefix, "")),
-			string(a.State) != deref(in.StateValue, string(a.State)),
+			!strings.HasPrefix(a.Name, service.Or(in.AlarmNamePrefix, "")),
+			string(a.State) != service.Or(in.StateValue, string(a.State)),
 			in.ActionPrefix != nil && !slices.ContainsFunc(slices.Concat(a.AlarmActions, a.OKActions, a.InsufficientDataActions), acts):
 			continue
 		}
 		all = append(all, l.metricAlarm(a))
 	}
-	page, next, err := paged(all, in.MaxRecords, in.NextToken, mostAlarmNames, mostAlarmNames, wire.CloudwatchNextToken)
+	page, next, err := service.Page(all, in.MaxRecords, in.NextToken, mostAlarmNames, mostAlarmNames, wire.CloudwatchNextToken)
 	if err != nil {
 		return nil, err
 	}
-	return &alarmsOut{page, []nothing{}, next}, nil
+	return &alarmsOut{page, []service.Nothing{}, next}, nil
 }
 
 type alarmsForMetricIn struct {
@@ -183,12 +184,12 @@ func (l *Local) describeAlarmsForMetric(_ context.Context, in *alarmsForMetricIn
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := &alarmsOut{[]metricAlarm{}, []nothing{}, ""}
+	out := &alarmsOut{[]metricAlarm{}, []service.Nothing{}, ""}
 	want := key(*in.Namespace, *in.MetricName, in.Dimensions)
 	for _, a := range l.scaler.Alarms() {
 		m := l.metricAlarm(a)
-		if key(m.Namespace, m.MetricName, m.Dimensions) == want && deref(in.Period, m.Period) == m.Period &&
-			deref(in.Statistic, m.Statistic) == m.Statistic && deref(in.ExtendedStatistic, m.ExtendedStatistic) == m.ExtendedStatistic && deref(in.Unit, m.Unit) == m.Unit {
+		if key(m.Namespace, m.MetricName, m.Dimensions) == want && service.Or(in.Period, m.Period) == m.Period &&
+			service.Or(in.Statistic, m.Statistic) == m.Statistic && service.Or(in.ExtendedStatistic, m.ExtendedStatistic) == m.ExtendedStatistic && service.Or(in.Unit, m.Unit) == m.Unit {
 			out.MetricAlarms = append(out.MetricAlarms, m)
 		}
 	}
@@ -198,7 +199,7 @@ func (l *Local) describeAlarmsForMetric(_ context.Context, in *alarmsForMetricIn
 type alarmNamesIn struct{ AlarmNames []string }
 
 // deleteAlarms deletes all of them or, where one does not exist, none.
-func (l *Local) deleteAlarms(_ context.Context, in *alarmNamesIn) (*nothing, error) {
+func (l *Local) deleteAlarms(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
 	if len(in.AlarmNames) > mostAlarmNames {
 		return nil, wire.Refuse(wire.ValidationError, "The collection AlarmNames must not have a size greater than %d.", mostAlarmNames)
 	}
@@ -212,29 +213,29 @@ func (l *Local) deleteAlarms(_ context.Context, in *alarmNamesIn) (*nothing, err
 	for _, name := range in.AlarmNames {
 		l.scaler.DeleteAlarm(name)
 	}
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
-func (l *Local) enableAlarmActions(_ context.Context, in *alarmNamesIn) (*nothing, error) {
+func (l *Local) enableAlarmActions(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
 	return l.switchActions(in.AlarmNames, true)
 }
 
-func (l *Local) disableAlarmActions(_ context.Context, in *alarmNamesIn) (*nothing, error) {
+func (l *Local) disableAlarmActions(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
 	return l.switchActions(in.AlarmNames, false)
 }
 
-func (l *Local) switchActions(names []string, on bool) (*nothing, error) {
+func (l *Local) switchActions(names []string, on bool) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {
 		l.scaler.EnableActions(name, on)
 	}
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type setAlarmStateIn struct{ AlarmName, StateValue, StateReason *string }
 
-func (l *Local) setAlarmState(_ context.Context, in *setAlarmStateIn) (*nothing, error) {
+func (l *Local) setAlarmState(_ context.Context, in *setAlarmStateIn) (*service.Nothing, error) {
 	if in.AlarmName == nil || in.StateValue == nil || in.StateReason == nil {
 		return nil, wire.Refuse(wire.MissingParameter, "The parameters AlarmName, StateValue and StateReason are required.")
 	}
@@ -246,7 +247,7 @@ func (l *Local) setAlarmState(_ context.Context, in *setAlarmStateIn) (*nothing,
 	if err := l.scaler.SetAlarmState(l.now(), *in.AlarmName, alarm.State(*in.StateValue), *in.StateReason); err != nil {
 		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
 	}
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type alarmHistoryIn struct {
@@ -272,7 +273,7 @@ func (l *Local) describeAlarmHistory(_ context.Context, in *alarmHistoryIn) (*al
 	defer l.mu.Unlock()
 	all := []alarmHistoryItem{}
 	for _, a := range l.scaler.Alarms() {
-		if a.Name != deref(in.AlarmName, a.Name) || deref(in.HistoryItemType, "StateUpdate") != "StateUpdate" {
+		if a.Name != service.Or(in.AlarmName, a.Name) || service.Or(in.HistoryItemType, "StateUpdate") != "StateUpdate" {
 			continue
 		}
 		for _, c := range l.scaler.Changes(a.Name) {
@@ -286,12 +287,12 @@ func (l *Local) describeAlarmHistory(_ context.Context, in *alarmHistoryIn) (*al
 		}
 	}
 	slices.SortStableFunc(all, func(a, b alarmHistoryItem) int {
-		if deref(in.ScanBy, "TimestampDescending") == "TimestampAscending" {
+		if service.Or(in.ScanBy, "TimestampDescending") == "TimestampAscending" {
 			a, b = b, a
 		}
 		return b.Timestamp.Compare(a.Timestamp.Time)
 	})
-	page, next, err := paged(all, in.MaxRecords, in.NextToken, 100, 100, wire.CloudwatchNextToken)
+	page, next, err := service.Page(all, in.MaxRecords, in.NextToken, 100, 100, wire.CloudwatchNextToken)
 	if err != nil {
 		return nil, err
 	}

@@ -7,25 +7,28 @@ import (
 	"slices"
 
 	"loadline/internal/autoscale"
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
 // autoscaling is Application Auto Scaling; what it does is package autoscale's.
-var autoscaling = service{"AnyScaleFrontendService", map[string]operation{
-	"RegisterScalableTarget":    op((*Local).registerTarget),
-	"DeregisterScalableTarget":  op((*Local).deregisterTarget),
-	"DescribeScalableTargets":   op((*Local).describeTargets),
-	"PutScalingPolicy":          op((*Local).putPolicy),
-	"DeleteScalingPolicy":       op((*Local).deletePolicy),
-	"DescribeScalingPolicies":   op((*Local).describePolicies),
-	"PutScheduledAction":        op((*Local).putScheduled),
-	"DeleteScheduledAction":     op((*Local).deleteScheduled),
-	"DescribeScheduledActions":  op((*Local).describeScheduled),
-	"DescribeScalingActivities": op((*Local).describeActivities),
-	"TagResource":               op((*Local).tagTarget),
-	"UntagResource":             op((*Local).untagTarget),
-	"ListTagsForResource":       op((*Local).listTargetTags),
-}}
+func (l *Local) autoscaling() service.Service {
+	return service.Service{Target: "AnyScaleFrontendService", Name: "application-autoscaling", Operations: service.Operations{
+		"RegisterScalableTarget":    service.Op(l.registerTarget),
+		"DeregisterScalableTarget":  service.Op(l.deregisterTarget),
+		"DescribeScalableTargets":   service.Op(l.describeTargets),
+		"PutScalingPolicy":          service.Op(l.putPolicy),
+		"DeleteScalingPolicy":       service.Op(l.deletePolicy),
+		"DescribeScalingPolicies":   service.Op(l.describePolicies),
+		"PutScheduledAction":        service.Op(l.putScheduled),
+		"DeleteScheduledAction":     service.Op(l.deleteScheduled),
+		"DescribeScheduledActions":  service.Op(l.describeScheduled),
+		"DescribeScalingActivities": service.Op(l.describeActivities),
+		"TagResource":               service.Op(l.tagTarget),
+		"UntagResource":             service.Op(l.untagTarget),
+		"ListTagsForResource":       service.Op(l.listTargetTags),
+	}}
+}
 
 // The only namespace, and the dimension that the tests scale.
 const (
@@ -71,15 +74,15 @@ func scalable(namespace, resource, dimension *string) (string, error) {
 	if err := inNamespace(namespace); err != nil {
 		return "", err
 	}
-	r, err := autoscale.ParseResource(deref(resource, ""))
-	if d := deref(dimension, ""); err == nil && d != r.Dimension() || d != autoscale.InstanceCount && d != autoscale.CopyCount {
-		return "", wire.Refuse(wire.ValidationException, "Unsupported scalable dimension %q for the resource ID %q.", d, deref(resource, ""))
+	r, err := autoscale.ParseResource(service.Or(resource, ""))
+	if d := service.Or(dimension, ""); err == nil && d != r.Dimension() || d != autoscale.InstanceCount && d != autoscale.CopyCount {
+		return "", wire.Refuse(wire.ValidationException, "Unsupported scalable dimension %q for the resource ID %q.", d, service.Or(resource, ""))
 	}
 	return r.ID(), scaleFault(err)
 }
 
 func inNamespace(namespace *string) error {
-	if n := deref(namespace, ""); n != sagemakerNamespace {
+	if n := service.Or(namespace, ""); n != sagemakerNamespace {
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%s' at 'serviceNamespace' failed to satisfy constraint: only sagemaker is part of this local account", n)
 	}
 	return nil
@@ -101,7 +104,7 @@ func (l *Local) registerTarget(_ context.Context, in *registerIn) (*registerOut,
 		return nil, scaleFault(err)
 	}
 	if in.Tags != nil {
-		l.tags[t.ARN] = in.Tags
+		l.tags.Set(t.ARN, in.Tags)
 	}
 	l.wake()
 	return &registerOut{t.ARN}, nil
@@ -111,7 +114,7 @@ type targetNameIn struct {
 	ServiceNamespace, ResourceId, ScalableDimension *string
 }
 
-func (l *Local) deregisterTarget(_ context.Context, in *targetNameIn) (*nothing, error) {
+func (l *Local) deregisterTarget(_ context.Context, in *targetNameIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
@@ -122,8 +125,8 @@ func (l *Local) deregisterTarget(_ context.Context, in *targetNameIn) (*nothing,
 	if err := l.scaler.Deregister(id); err != nil {
 		return nil, scaleFault(err)
 	}
-	delete(l.tags, t.ARN)
-	return &nothing{}, nil
+	l.tags.Forget(t.ARN)
+	return &service.Nothing{}, nil
 }
 
 type describeTargetsIn struct {
@@ -148,7 +151,7 @@ func (l *Local) describeTargets(_ context.Context, in *describeTargetsIn) (*desc
 	defer l.mu.Unlock()
 	all := []target{}
 	for _, t := range l.scaler.Targets() {
-		if (len(in.ResourceIds) == 0 || slices.Contains(in.ResourceIds, t.Resource)) && deref(in.ScalableDimension, t.Dimension) == t.Dimension {
+		if (len(in.ResourceIds) == 0 || slices.Contains(in.ResourceIds, t.Resource)) && service.Or(in.ScalableDimension, t.Dimension) == t.Dimension {
 			all = append(all, target{
 				ServiceNamespace: sagemakerNamespace, ResourceId: t.Resource, ScalableDimension: t.Dimension, ScalableTargetARN: t.ARN,
 				MinCapacity: t.Min, MaxCapacity: t.Max, CreationTime: wire.At(t.Created),
@@ -157,7 +160,7 @@ func (l *Local) describeTargets(_ context.Context, in *describeTargetsIn) (*desc
 			})
 		}
 	}
-	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
+	page, next, err := service.Page(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -175,54 +178,49 @@ type targetTagsIn struct {
 
 type targetTagsOut struct{ Tags map[string]string }
 
-// targetTags is the tags of a scalable target by its ARN. l.mu is held.
-func (l *Local) targetTags(arn *string) (map[string]string, error) {
+// targetARN is the ARN of a scalable target that is there. l.mu is held.
+func (l *Local) targetARN(arn *string) (string, error) {
 	for _, t := range l.scaler.Targets() {
-		if t.ARN == deref(arn, "") {
-			if l.tags[t.ARN] == nil {
-				l.tags[t.ARN] = map[string]string{}
-			}
-			return l.tags[t.ARN], nil
+		if t.ARN == service.Or(arn, "") {
+			return t.ARN, nil
 		}
 	}
-	return nil, wire.Refuse(wire.ResourceNotFound, "The resource %q doesn't exist.", deref(arn, ""))
+	return "", wire.Refuse(wire.ResourceNotFound, "The resource %q doesn't exist.", service.Or(arn, ""))
 }
 
-func (l *Local) tagTarget(_ context.Context, in *targetTagsIn) (*nothing, error) {
+func (l *Local) tagTarget(_ context.Context, in *targetTagsIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.targetTags(in.ResourceARN)
+	arn, err := l.targetARN(in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	merged := maps.Clone(have)
+	merged := l.tags.Of(arn)
 	maps.Copy(merged, in.Tags)
 	if len(merged) > mostTags {
-		return nil, wire.Refuse(wire.ValidationException, "The resource %q would have %d tags, %d are the limit.", *in.ResourceARN, len(merged), mostTags)
+		return nil, wire.Refuse(wire.ValidationException, "The resource %q would have %d tags, %d are the limit.", arn, len(merged), mostTags)
 	}
-	l.tags[*in.ResourceARN] = merged
-	return &nothing{}, nil
+	l.tags.Set(arn, merged)
+	return &service.Nothing{}, nil
 }
 
-func (l *Local) untagTarget(_ context.Context, in *targetTagsIn) (*nothing, error) {
+func (l *Local) untagTarget(_ context.Context, in *targetTagsIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.targetTags(in.ResourceARN)
+	arn, err := l.targetARN(in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range in.TagKeys {
-		delete(have, k)
-	}
-	return &nothing{}, nil
+	l.tags.Remove(arn, in.TagKeys)
+	return &service.Nothing{}, nil
 }
 
 func (l *Local) listTargetTags(_ context.Context, in *targetTagsIn) (*targetTagsOut, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.targetTags(in.ResourceARN)
+	arn, err := l.targetARN(in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	return &targetTagsOut{maps.Clone(have)}, nil
+	return &targetTagsOut{l.tags.Of(arn)}, nil
 }

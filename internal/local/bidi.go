@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loadline/internal/duplex"
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -98,12 +99,11 @@ const (
 
 // serveBidi serves /endpoints/NAME/invocations-bidirectional-stream.
 func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Amzn-Requestid", requestID())
+	w.Header().Set("X-Amzn-Requestid", service.RequestID())
 	iv := &invocation{l: l, w: w, r: r, began: l.now()}
 	name, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/endpoints/"), "/")
 	if r.Method != http.MethodPost || action != bidiAction {
-		l.missing(r.Method + " " + r.URL.Path)
-		iv.refuse(wire.Refuse(wire.UnknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
+		iv.refuse(l.absent.Refuse(r))
 		return
 	}
 	target, err := l.admitBidi(r)
@@ -148,13 +148,7 @@ func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
 // admitBidi refuses a call that is not signed, is denied, draws a fault, or asks for what the platform does not take. It
 // is the path and query that the container is asked by.
 func (l *Local) admitBidi(r *http.Request) (target string, err error) {
-	if err := l.verify(r, nil); err != nil {
-		return "", err
-	}
-	if err := l.mayNot(bidiName); err != nil {
-		return "", err
-	}
-	if err := l.spoilt(r, bidiName); err != nil {
+	if err := l.admit(r, nil, bidiName); err != nil {
 		return "", err
 	}
 	path := cmp.Or(r.Header.Get("X-Amzn-Sagemaker-Model-Invocation-Path"), bidiAction)

@@ -10,34 +10,37 @@ import (
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
 
 // cloudwatch is metrics, the alarms on them (alarms.go) and dashboards.
-var cloudwatch = service{"GraniteServiceVersion20100801", map[string]operation{
-	"GetMetricStatistics": op((*Local).getMetricStatistics),
-	"GetMetricData":       op((*Local).getMetricData),
-	"PutMetricData":       op((*Local).putMetricData),
-	"PutMetricAlarm":      op((*Local).putMetricAlarm),
-	"DescribeAlarms":      op((*Local).describeAlarms),
-	"DeleteAlarms":        op((*Local).deleteAlarms),
-	"SetAlarmState":       op((*Local).setAlarmState),
-	"EnableAlarmActions":  op((*Local).enableAlarmActions),
-	"DisableAlarmActions": op((*Local).disableAlarmActions),
+func (l *Local) cloudwatch() service.Service {
+	return service.Service{Target: "GraniteServiceVersion20100801", Name: "cloudwatch", CBOR: true, Version: "2010-08-01", Namespace: "http://monitoring.amazonaws.com/doc/2010-08-01/", Operations: service.Operations{
+		"GetMetricStatistics": service.Op(l.getMetricStatistics),
+		"GetMetricData":       service.Op(l.getMetricData),
+		"PutMetricData":       service.Op(l.putMetricData),
+		"PutMetricAlarm":      service.Op(l.putMetricAlarm),
+		"DescribeAlarms":      service.Op(l.describeAlarms),
+		"DeleteAlarms":        service.Op(l.deleteAlarms),
+		"SetAlarmState":       service.Op(l.setAlarmState),
+		"EnableAlarmActions":  service.Op(l.enableAlarmActions),
+		"DisableAlarmActions": service.Op(l.disableAlarmActions),
 
-	"DescribeAlarmsForMetric": op((*Local).describeAlarmsForMetric),
-	"DescribeAlarmHistory":    op((*Local).describeAlarmHistory),
+		"DescribeAlarmsForMetric": service.Op(l.describeAlarmsForMetric),
+		"DescribeAlarmHistory":    service.Op(l.describeAlarmHistory),
 
-	"ListMetrics":         op((*Local).listMetrics),
-	"PutDashboard":        op((*Local).putDashboard),
-	"GetDashboard":        op((*Local).getDashboard),
-	"ListDashboards":      op((*Local).listDashboards),
-	"DeleteDashboards":    op((*Local).deleteDashboards),
-	"TagResource":         op((*Local).cwTag),
-	"UntagResource":       op((*Local).cwUntag),
-	"ListTagsForResource": op((*Local).cwListTags),
-}}
+		"ListMetrics":         service.Op(l.listMetrics),
+		"PutDashboard":        service.Op(l.putDashboard),
+		"GetDashboard":        service.Op(l.getDashboard),
+		"ListDashboards":      service.Op(l.listDashboards),
+		"DeleteDashboards":    service.Op(l.deleteDashboards),
+		"TagResource":         service.Op(l.cwTag),
+		"UntagResource":       service.Op(l.cwUntag),
+		"ListTagsForResource": service.Op(l.cwListTags),
+	}}
+}
 
 // CloudWatch's limits.
 const (
@@ -127,9 +130,9 @@ type datapoint struct {
 
 func (l *Local) getMetricStatistics(_ context.Context, in *getStatisticsIn) (*getStatisticsOut, error) {
 	switch {
-	case deref(in.Namespace, "") == "":
+	case service.Or(in.Namespace, "") == "":
 		return nil, wire.Refuse(wire.MissingParameter, "The parameter Namespace is required.")
-	case deref(in.MetricName, "") == "":
+	case service.Or(in.MetricName, "") == "":
 		return nil, wire.Refuse(wire.MissingParameter, "The parameter MetricName is required.")
 	}
 	if err := checkRange(in.StartTime, in.EndTime, in.Period); err != nil {
@@ -224,8 +227,8 @@ type datum struct {
 }
 
 // putMetricData stores custom metrics; they can be read at once. All of a call is stored or, with an error, nothing.
-func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*nothing, error) {
-	namespace := deref(in.Namespace, "")
+func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*service.Nothing, error) {
+	namespace := service.Or(in.Namespace, "")
 	switch {
 	case namespace == "":
 		return nil, wire.Refuse(wire.MissingParameter, "The parameter Namespace is required.")
@@ -243,9 +246,9 @@ func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*nothing, error
 		}
 	}
 	for _, d := range in.MetricData {
-		resolution := time.Duration(deref(d.StorageResolution, plainResolution)) * time.Second
+		resolution := time.Duration(service.Or(d.StorageResolution, plainResolution)) * time.Second
 		s, err := l.metrics.Series(key(namespace, *d.MetricName, d.Dimensions),
-			metric.Spec{Unit: deref(d.Unit, "None"), Resolution: resolution, Published: metric.AtOnce})
+			metric.Spec{Unit: service.Or(d.Unit, "None"), Resolution: resolution, Published: metric.AtOnce})
 		if err != nil {
 			return nil, wire.Refuse(wire.CloudwatchLimit, "%v", err)
 		}
@@ -269,7 +272,7 @@ func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*nothing, error
 			s.Observe(at, v, n)
 		}
 	}
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 func (d *datum) check(where string, now time.Time) error {
@@ -280,7 +283,7 @@ func (d *datum) check(where string, now time.Time) error {
 		}
 	}
 	switch {
-	case deref(d.MetricName, "") == "":
+	case service.Or(d.MetricName, "") == "":
 		return wire.Refuse(wire.MissingParameter, "The parameter %s.MetricName is required.", where)
 	case ways == 0:
 		return wire.Refuse(wire.MissingParameter, "At least one of the parameters %s.Value, Values and StatisticValues is required.", where)
@@ -293,7 +296,7 @@ func (d *datum) check(where string, now time.Time) error {
 	case d.Counts != nil && len(d.Counts) != len(d.Values):
 		return wire.Refuse(wire.InvalidCombination, "The parameters %s.Values and %s.Counts must have the same size.", where, where)
 	}
-	if r := deref(d.StorageResolution, plainResolution); r != highResolution && r != plainResolution {
+	if r := service.Or(d.StorageResolution, plainResolution); r != highResolution && r != plainResolution {
 		return wire.Refuse(wire.InvalidValue, "The value %d for parameter %s.StorageResolution is invalid: it must be 1 or 60.", r, where)
 	}
 	if t := d.Timestamp; t != nil && (t.Before(now.Add(-oldestPut)) || t.After(now.Add(furthestPut))) {

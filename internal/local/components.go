@@ -10,6 +10,7 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
@@ -48,13 +49,13 @@ type createComponentIn struct {
 	InferenceComponentName, EndpointName, VariantName *string
 	Specification                                     members
 	RuntimeConfig                                     *copyCount
-	Tags                                              []tag
+	Tags                                              []service.Tag
 }
 
 type componentARNOut struct{ InferenceComponentArn string }
 
 func (l *Local) componentARN(name string) string {
-	return l.arn("sagemaker", "inference-component/"+name)
+	return l.account.ARN("sagemaker", "inference-component/"+name)
 }
 
 // Room of an instance for components. An instance type that is not in the table holds one copy of anything.
@@ -83,8 +84,8 @@ func (v *configVariant) hosting() *fleet.Hosting {
 		room = fleet.Room{CPUs: 1 << 10, Accelerators: 1, Memory: 1 << 30}
 	}
 	h := &fleet.Hosting{Room: room}
-	if m := v.ManagedInstanceScaling; m != nil && deref(m.Status, "ENABLED") == "ENABLED" {
-		h.Min, h.Max = deref(m.MinInstanceCount, 1), deref(m.MaxInstanceCount, max(v.InitialInstanceCount, 1))
+	if m := v.ManagedInstanceScaling; m != nil && service.Or(m.Status, "ENABLED") == "ENABLED" {
+		h.Min, h.Max = service.Or(m.MinInstanceCount, 1), service.Or(m.MaxInstanceCount, max(v.InitialInstanceCount, 1))
 	}
 	return h
 }
@@ -123,7 +124,7 @@ func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*comp
 	default:
 		return nil, wire.Refuse(wire.ValidationException, "The specification of an inference component needs a ModelName or a Container.")
 	}
-	cfg := fleet.ComponentConfig{Name: name, Variant: deref(in.VariantName, ep.spec.Variants[0].Name), Copies: *in.RuntimeConfig.CopyCount,
+	cfg := fleet.ComponentConfig{Name: name, Variant: service.Or(in.VariantName, ep.spec.Variants[0].Name), Copies: *in.RuntimeConfig.CopyCount,
 		Need: fleet.Room{CPUs: spec.ComputeResourceRequirements.NumberOfCpuCoresRequired, Accelerators: spec.ComputeResourceRequirements.NumberOfAcceleratorDevicesRequired,
 			Memory: spec.ComputeResourceRequirements.MinMemoryRequiredInMb},
 		Stages: l.cfg.CopyStages}
@@ -143,7 +144,7 @@ func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*comp
 	}
 	l.components[name] = c
 	ep.route.put(c.route)
-	l.putTags(l.componentARN(name), in.Tags)
+	l.tags.Add(l.componentARN(name), in.Tags)
 	l.act(ep, events)
 	return &componentARNOut{l.componentARN(name)}, nil
 }
@@ -256,7 +257,7 @@ func (l *Local) setCopies(ep *endpoint, name string, n int) error {
 	return nil
 }
 
-func (l *Local) deleteComponent(_ context.Context, in *componentNameIn) (*nothing, error) {
+func (l *Local) deleteComponent(_ context.Context, in *componentNameIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, ep, f, err := l.componentNamed(in.InferenceComponentName)
@@ -271,7 +272,7 @@ func (l *Local) deleteComponent(_ context.Context, in *componentNameIn) (*nothin
 		l.log.Printf("%s is deregistered with its component", id)
 	}
 	l.act(ep, events)
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type listComponentsIn struct {
@@ -296,7 +297,7 @@ func (l *Local) listComponents(_ context.Context, in *listComponentsIn) (*listCo
 	all := []componentSummary{}
 	for name, ep := range l.endpoints {
 		for _, f := range ep.fleet.Components() {
-			if deref(in.StatusEquals, string(f.Status)) == string(f.Status) && deref(in.EndpointNameEquals, name) == name && deref(in.VariantNameEquals, f.Variant) == f.Variant {
+			if service.Or(in.StatusEquals, string(f.Status)) == string(f.Status) && service.Or(in.EndpointNameEquals, name) == name && service.Or(in.VariantNameEquals, f.Variant) == f.Variant {
 				all = append(all, componentSummary{wire.At(f.Created), wire.At(f.Modified), l.componentARN(f.Name), f.Name, l.endpointARN(name), name, f.Variant, f.Status})
 			}
 		}
@@ -318,7 +319,7 @@ func (l *Local) countNoCapacity(name string, now time.Time) {
 func (l *Local) componentGone(ep *endpoint, name string) {
 	ep.route.drop(name)
 	delete(l.components, name)
-	delete(l.tags, l.componentARN(name))
+	l.tags.Forget(l.componentARN(name))
 }
 
 func componentDims(name string) string {

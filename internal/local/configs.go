@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -37,7 +38,7 @@ const mostVariants = 10
 type createConfigIn struct {
 	EndpointConfigName *string
 	ProductionVariants []members
-	Tags               []tag
+	Tags               []service.Tag
 	members
 }
 
@@ -52,7 +53,9 @@ func (in *createConfigIn) UnmarshalJSON(b []byte) error {
 
 type configOut struct{ EndpointConfigArn string }
 
-func (l *Local) configARN(name string) string { return l.arn("sagemaker", "endpoint-config/"+name) }
+func (l *Local) configARN(name string) string {
+	return l.account.ARN("sagemaker", "endpoint-config/"+name)
+}
 
 func (l *Local) createEndpointConfig(_ context.Context, in *createConfigIn) (*configOut, error) {
 	name, err := named("endpointConfigName", in.EndpointConfigName, 63)
@@ -83,7 +86,7 @@ func (l *Local) createEndpointConfig(_ context.Context, in *createConfigIn) (*co
 	}
 	c.members = *c.members.with(map[string]any{"ProductionVariants": told})
 	l.configs[name] = c
-	l.putTags(l.configARN(name), in.Tags)
+	l.tags.Add(l.configARN(name), in.Tags)
 	return &configOut{l.configARN(name)}, nil
 }
 
@@ -141,7 +144,7 @@ func (l *Local) describeEndpointConfig(_ context.Context, in *configNameIn) (*me
 	return c.members.with(map[string]any{"EndpointConfigName": c.name, "EndpointConfigArn": l.configARN(c.name), "CreationTime": wire.At(c.created)}), nil
 }
 
-func (l *Local) deleteEndpointConfig(_ context.Context, in *configNameIn) (*nothing, error) {
+func (l *Local) deleteEndpointConfig(_ context.Context, in *configNameIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, err := l.configNamed(in.EndpointConfigName)
@@ -149,8 +152,8 @@ func (l *Local) deleteEndpointConfig(_ context.Context, in *configNameIn) (*noth
 		return nil, err
 	}
 	delete(l.configs, c.name)
-	delete(l.tags, l.configARN(c.name))
-	return &nothing{}, nil
+	l.tags.Forget(l.configARN(c.name))
+	return &service.Nothing{}, nil
 }
 
 type listConfigsOut struct {

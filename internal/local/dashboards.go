@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -28,10 +29,10 @@ func (l *Local) dashboardARN(name string) string {
 
 type dashboardIn struct{ DashboardName, DashboardBody *string }
 
-type putDashboardOut struct{ DashboardValidationMessages []nothing }
+type putDashboardOut struct{ DashboardValidationMessages []service.Nothing }
 
 func (l *Local) putDashboard(_ context.Context, in *dashboardIn) (*putDashboardOut, error) {
-	name, body := deref(in.DashboardName, ""), deref(in.DashboardBody, "")
+	name, body := service.Or(in.DashboardName, ""), service.Or(in.DashboardBody, "")
 	var whole struct{ Widgets *[]json.RawMessage }
 	switch err := json.Unmarshal([]byte(body), &whole); {
 	case !dashboardForm.MatchString(name):
@@ -44,7 +45,7 @@ func (l *Local) putDashboard(_ context.Context, in *dashboardIn) (*putDashboardO
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dashboards[name] = &dashboard{name, body, l.now()}
-	return &putDashboardOut{[]nothing{}}, nil
+	return &putDashboardOut{[]service.Nothing{}}, nil
 }
 
 type getDashboardOut struct{ DashboardArn, DashboardBody, DashboardName string }
@@ -52,9 +53,9 @@ type getDashboardOut struct{ DashboardArn, DashboardBody, DashboardName string }
 func (l *Local) getDashboard(_ context.Context, in *dashboardIn) (*getDashboardOut, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := l.dashboards[deref(in.DashboardName, "")]
+	d := l.dashboards[service.Or(in.DashboardName, "")]
 	if d == nil {
-		return nil, noDashboard(deref(in.DashboardName, ""))
+		return nil, noDashboard(service.Or(in.DashboardName, ""))
 	}
 	return &getDashboardOut{l.dashboardARN(d.name), d.body, d.name}, nil
 }
@@ -81,18 +82,18 @@ func (l *Local) listDashboards(_ context.Context, in *listDashboardsIn) (*listDa
 	defer l.mu.Unlock()
 	all := []dashboardEntry{}
 	for _, name := range slices.Sorted(maps.Keys(l.dashboards)) {
-		if d := l.dashboards[name]; strings.HasPrefix(name, deref(in.DashboardNamePrefix, "")) {
+		if d := l.dashboards[name]; strings.HasPrefix(name, service.Or(in.DashboardNamePrefix, "")) {
 			all = append(all, dashboardEntry{name, l.dashboardARN(name), wire.At(d.modified), len(d.body)})
 		}
 	}
-	page, next, err := paged(all, nil, in.NextToken, mostDashboardNames, mostDashboardNames, wire.CloudwatchNextToken)
+	page, next, err := service.Page(all, nil, in.NextToken, mostDashboardNames, mostDashboardNames, wire.CloudwatchNextToken)
 	return &listDashboardsOut{page, next}, err
 }
 
 type deleteDashboardsIn struct{ DashboardNames []string }
 
 // deleteDashboards deletes all of them or, where one does not exist, none.
-func (l *Local) deleteDashboards(_ context.Context, in *deleteDashboardsIn) (*nothing, error) {
+func (l *Local) deleteDashboards(_ context.Context, in *deleteDashboardsIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range in.DashboardNames {
@@ -103,5 +104,5 @@ func (l *Local) deleteDashboards(_ context.Context, in *deleteDashboardsIn) (*no
 	for _, name := range in.DashboardNames {
 		delete(l.dashboards, name)
 	}
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func (l *Local) mayNot(action string) error {
 	if !l.denied(action) {
 		return nil
 	}
-	return wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: %s on resource: * with an explicit deny in an identity-based policy", l.user(), action)
+	return wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: %s on resource: * with an explicit deny in an identity-based policy", l.account.User(), action)
 }
 
 // dryCalls are what Application Auto Scaling tries with the caller's permissions before it registers a target or puts a
@@ -45,7 +46,7 @@ func (l *Local) permitted(action string) error {
 		}
 	}
 	if action == readsAlarms && l.denied("cloudwatch:DescribeAlarms") {
-		return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: User: %s is not authorized to perform: cloudwatch:DescribeAlarms (Service: AmazonCloudWatch; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", l.user(), requestID())
+		return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: User: %s is not authorized to perform: cloudwatch:DescribeAlarms (Service: AmazonCloudWatch; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", l.account.User(), service.RequestID())
 	}
 	registers := action == "application-autoscaling:RegisterScalableTarget"
 	l.mu.Lock()

@@ -11,12 +11,13 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
 type createEndpointIn struct {
 	EndpointName, EndpointConfigName *string
-	Tags                             []tag
+	Tags                             []service.Tag
 }
 
 func (l *Local) createEndpoint(_ context.Context, in *createEndpointIn) (*endpointARNOut, error) {
@@ -42,7 +43,7 @@ func (l *Local) createEndpoint(_ context.Context, in *createEndpointIn) (*endpoi
 	if err := l.place(spec, cfg, false); err != nil {
 		return nil, err
 	}
-	l.putTags(arn, in.Tags)
+	l.tags.Add(arn, in.Tags)
 	return &endpointARNOut{arn}, nil
 }
 
@@ -73,7 +74,7 @@ func (l *Local) deployable(endpoint string, config *string) (*endpointConfig, En
 		case v.InitialInstanceCount < 1 || v.InstanceType == "":
 			return nil, spec, wire.Refuse(wire.ValidationException, "Variant %q of configuration %q is not a real-time one: only those can be deployed in this local account.", v.VariantName, cfg.name)
 		case m == nil && v.ModelName != "":
-			return nil, spec, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.arn("sagemaker", "model/"+v.ModelName))
+			return nil, spec, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.account.ARN("sagemaker", "model/"+v.ModelName))
 		}
 		stages := l.cfg.Stages
 		if s := v.ContainerStartupHealthCheckTimeoutInSeconds; s > 0 {
@@ -149,7 +150,7 @@ func (l *Local) updateEndpoint(_ context.Context, in *updateEndpointIn) (*endpoi
 type endpointNameIn struct{ EndpointName *string }
 
 // deleteEndpoint takes the endpoint's scalable targets with it, as AWS does where the caller may deregister them.
-func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*nothing, error) {
+func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ep, err := l.endpointNamed("endpointName", in.EndpointName)
@@ -163,7 +164,7 @@ func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*nothing,
 		}
 	}
 	if len(targets) > 0 && l.denied("application-autoscaling:DeregisterScalableTarget") {
-		return nil, wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: application-autoscaling:DeregisterScalableTarget on resource: %s", l.user(), targets[0])
+		return nil, wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: application-autoscaling:DeregisterScalableTarget on resource: %s", l.account.User(), targets[0])
 	}
 	events, err := ep.fleet.Delete(l.now())
 	if err != nil {
@@ -175,7 +176,7 @@ func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*nothing,
 		}
 	}
 	l.act(ep, events)
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type describeEndpointIn struct{ EndpointName *string }
@@ -297,7 +298,7 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 		}
 		out.Endpoints = append(out.Endpoints, endpointSummary{name, l.endpointARN(name), wire.At(f.Created), wire.At(f.Modified), f.Status})
 	}
-	by, order := deref(in.SortBy, "CreationTime"), deref(in.SortOrder, "Descending")
+	by, order := service.Or(in.SortBy, "CreationTime"), service.Or(in.SortOrder, "Descending")
 	sort.Slice(out.Endpoints, func(i, j int) bool {
 		a, b := out.Endpoints[i], out.Endpoints[j]
 		if order == "Descending" {
@@ -311,7 +312,7 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 		}
 		return a.EndpointName < b.EndpointName
 	})
-	page, next, err := paged(out.Endpoints, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
+	page, next, err := service.Page(out.Endpoints, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -70,7 +71,7 @@ func (l *Local) spoilt(r *http.Request, action string) error {
 			return wire.Refuse(wire.Unavailable, "The request was not answered in time.")
 		case kind == FailThrottle && action == readsAlarms:
 			// The service reads the alarms for its caller, and says of their throttling only this.
-			return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: Rate exceeded (Service: AmazonCloudWatch; Status Code: 400; Error Code: Throttling; Request ID: %s)", requestID())
+			return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: Rate exceeded (Service: AmazonCloudWatch; Status Code: 400; Error Code: Throttling; Request ID: %s)", service.RequestID())
 		case kind == FailThrottle:
 			return wire.Refuse(wire.Throttling, "Rate exceeded")
 		default:

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
@@ -54,7 +55,7 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 	if len(in.MetricDataQueries) == 0 || len(in.MetricDataQueries) > mostQueries {
 		return nil, wire.Refuse(wire.ValidationError, "The collection MetricDataQueries must have between 1 and %d members, it has %d.", mostQueries, len(in.MetricDataQueries))
 	}
-	limit := deref(in.MaxDatapoints, mostPageData)
+	limit := service.Or(in.MaxDatapoints, mostPageData)
 	if limit < 1 || limit > mostPageData {
 		return nil, wire.Refuse(wire.ValidationError, "The value %d for parameter MaxDatapoints is invalid: it must be between 1 and %d.", limit, mostPageData)
 	}
@@ -82,17 +83,17 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 		if err != nil {
 			return nil, wire.Refuse(wire.ValidationError, "Error in expression %q: %v", *q.Id, err)
 		}
-		if !deref(q.ReturnData, true) {
+		if !service.Or(q.ReturnData, true) {
 			continue
 		}
 		times, values := s.inOrder()
-		if deref(in.ScanBy, "TimestampDescending") == "TimestampDescending" {
+		if service.Or(in.ScanBy, "TimestampDescending") == "TimestampDescending" {
 			slices.Reverse(times)
 			slices.Reverse(values)
 		}
-		res := dataResult{*q.Id, deref(q.Label, *q.Id), []wire.Stamp{}, []float64{}, "Complete"}
+		res := dataResult{*q.Id, service.Or(q.Label, *q.Id), []wire.Stamp{}, []float64{}, "Complete"}
 		if q.MetricStat != nil {
-			res.Label = deref(q.Label, *q.MetricStat.Metric.MetricName)
+			res.Label = service.Or(q.Label, *q.MetricStat.Metric.MetricName)
 		}
 		for i, v := range values {
 			if seen++; seen <= skip {
@@ -157,7 +158,7 @@ func mathOf(queries []dataQuery, read func(*metricStat) []metric.Bucket) mathQue
 }
 
 func checkQuery(q *dataQuery, in *getDataIn, ids map[string]bool) error {
-	id := deref(q.Id, "")
+	id := service.Or(q.Id, "")
 	if id == "" || id[0] < 'a' || id[0] > 'z' || ids[id] {
 		return wire.Refuse(wire.ValidationError, "The value %q for parameter Id is invalid: each query needs its own, starting with a lower-case letter.", id)
 	}
@@ -170,7 +171,7 @@ func checkQuery(q *dataQuery, in *getDataIn, ids map[string]bool) error {
 		return wire.Refuse(wire.ValidationError, "The parameters StartTime and EndTime are required.")
 	case m == nil:
 		return nil
-	case deref(m.Metric.Namespace, "") == "" || deref(m.Metric.MetricName, "") == "":
+	case service.Or(m.Metric.Namespace, "") == "" || service.Or(m.Metric.MetricName, "") == "":
 		return wire.Refuse(wire.ValidationError, "The query %q needs a Namespace and a MetricName.", id)
 	case m.Period == nil:
 		return wire.Refuse(wire.ValidationError, "The query %q needs a Period.", id)
@@ -180,7 +181,7 @@ func checkQuery(q *dataQuery, in *getDataIn, ids map[string]bool) error {
 	if err := checkPeriod(*m.Period); err != nil {
 		return wire.Refuse(wire.ValidationError, "%s", err.Message)
 	}
-	stat := deref(m.Stat, "")
+	stat := service.Or(m.Stat, "")
 	if _, ok := percentile(stat); !ok && simple[stat] == nil {
 		return wire.Refuse(wire.ValidationError, "The value %q for parameter Stat is invalid: SampleCount, Average, Sum, Minimum, Maximum and percentiles are part of this local account.", stat)
 	}

@@ -11,38 +11,41 @@ import (
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
 // access is IAM: roles and policies as far as deployments and preflights ask for them. Nothing is permitted by them: what the
 // caller may do is Config.Deny's.
-var access = service{"AWSIdentityManagementV20100508", map[string]operation{
-	"CreateRole":                  op((*Local).createRole),
-	"GetRole":                     op((*Local).getRole),
-	"ListRoles":                   op((*Local).listRoles),
-	"UpdateRole":                  op((*Local).updateRole),
-	"DeleteRole":                  op((*Local).deleteRole),
-	"UpdateAssumeRolePolicy":      op((*Local).updateAssumePolicy),
-	"TagRole":                     op((*Local).tagRole),
-	"UntagRole":                   op((*Local).untagRole),
-	"ListRoleTags":                op((*Local).listRoleTags),
-	"PutRolePolicy":               op((*Local).putRolePolicy),
-	"GetRolePolicy":               op((*Local).getRolePolicy),
-	"DeleteRolePolicy":            op((*Local).deleteRolePolicy),
-	"ListRolePolicies":            op((*Local).listRolePolicies),
-	"AttachRolePolicy":            op((*Local).attachRolePolicy),
-	"DetachRolePolicy":            op((*Local).detachRolePolicy),
-	"ListAttachedRolePolicies":    op((*Local).listAttached),
-	"ListInstanceProfilesForRole": op((*Local).listInstanceProfiles),
-	"CreateServiceLinkedRole":     op((*Local).createServiceLinkedRole),
-	"CreatePolicy":                op((*Local).createPolicy),
-	"GetPolicy":                   op((*Local).getPolicy),
-	"GetPolicyVersion":            op((*Local).getPolicyVersion),
-	"ListPolicyVersions":          op((*Local).listPolicyVersions),
-	"DeletePolicy":                op((*Local).deleteManagedPolicy),
-	"GetUser":                     op((*Local).getUser),
-	"SimulatePrincipalPolicy":     op((*Local).simulatePolicy),
-}}
+func (l *Local) access() service.Service {
+	return service.Service{Target: "AWSIdentityManagementV20100508", Name: "iam", Version: "2010-05-08", Namespace: "https://iam.amazonaws.com/doc/2010-05-08/", Operations: service.Operations{
+		"CreateRole":                  service.Op(l.createRole),
+		"GetRole":                     service.Op(l.getRole),
+		"ListRoles":                   service.Op(l.listRoles),
+		"UpdateRole":                  service.Op(l.updateRole),
+		"DeleteRole":                  service.Op(l.deleteRole),
+		"UpdateAssumeRolePolicy":      service.Op(l.updateAssumePolicy),
+		"TagRole":                     service.Op(l.tagRole),
+		"UntagRole":                   service.Op(l.untagRole),
+		"ListRoleTags":                service.Op(l.listRoleTags),
+		"PutRolePolicy":               service.Op(l.putRolePolicy),
+		"GetRolePolicy":               service.Op(l.getRolePolicy),
+		"DeleteRolePolicy":            service.Op(l.deleteRolePolicy),
+		"ListRolePolicies":            service.Op(l.listRolePolicies),
+		"AttachRolePolicy":            service.Op(l.attachRolePolicy),
+		"DetachRolePolicy":            service.Op(l.detachRolePolicy),
+		"ListAttachedRolePolicies":    service.Op(l.listAttached),
+		"ListInstanceProfilesForRole": service.Op(l.listInstanceProfiles),
+		"CreateServiceLinkedRole":     service.Op(l.createServiceLinkedRole),
+		"CreatePolicy":                service.Op(l.createPolicy),
+		"GetPolicy":                   service.Op(l.getPolicy),
+		"GetPolicyVersion":            service.Op(l.getPolicyVersion),
+		"ListPolicyVersions":          service.Op(l.listPolicyVersions),
+		"DeletePolicy":                service.Op(l.deleteManagedPolicy),
+		"GetUser":                     service.Op(l.getUser),
+		"SimulatePrincipalPolicy":     service.Op(l.simulatePolicy),
+	}}
+}
 
 // The role that Application Auto Scaling works under.
 const (
@@ -89,27 +92,27 @@ type roleOut struct {
 	AssumeRolePolicyDocument    string
 	Description                 string `json:",omitempty"`
 	MaxSessionDuration          int
-	Tags                        []tag `json:",omitempty"`
+	Tags                        []service.Tag `json:",omitempty"`
 }
 
 func (l *Local) roleOut(r *role) roleOut {
-	return roleOut{r.path, r.name, fmt.Sprintf("AROA%016X", fnv64(r.name)), l.roleARN(r), wire.At(r.created),
-		escaped(r.trust), r.about, r.session, sortedTags(r.tags)}
+	return roleOut{r.path, r.name, fmt.Sprintf("AROA%016X", service.Hash(r.name)), l.roleARN(r), wire.At(r.created),
+		escaped(r.trust), r.about, r.session, service.SortedTags(r.tags)}
 }
 
 type roleIn struct {
 	RoleName, Path, AssumeRolePolicyDocument, PolicyDocument, Description *string
 	PolicyName, PolicyArn, Marker                                         *string
 	MaxSessionDuration, MaxItems                                          *int
-	Tags                                                                  []tag
+	Tags                                                                  []service.Tag
 	TagKeys                                                               []string
 }
 
 // oneRole is the role of that name. l.mu is held.
 func (l *Local) oneRole(name *string) (*role, error) {
-	r := l.identities.roles[deref(name, "")]
+	r := l.identities.roles[service.Or(name, "")]
 	if r == nil {
-		return nil, wire.Refuse(wire.NoSuchEntity, "The role with name %s cannot be found.", deref(name, ""))
+		return nil, wire.Refuse(wire.NoSuchEntity, "The role with name %s cannot be found.", service.Or(name, ""))
 	}
 	return r, nil
 }
@@ -128,7 +131,7 @@ func withRole[Out any](l *Local, name *string, f func(*role) (*Out, error)) (*Ou
 type oneRoleOut struct{ Role roleOut }
 
 func (l *Local) createRole(_ context.Context, in *roleIn) (*oneRoleOut, error) {
-	name, trust := deref(in.RoleName, ""), deref(in.AssumeRolePolicyDocument, "")
+	name, trust := service.Or(in.RoleName, ""), service.Or(in.AssumeRolePolicyDocument, "")
 	switch {
 	case !roleForm.MatchString(name):
 		return nil, wire.Refuse(wire.ValidationError, "The specified value for roleName is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
@@ -140,11 +143,9 @@ func (l *Local) createRole(_ context.Context, in *roleIn) (*oneRoleOut, error) {
 	if l.identities.roles[name] != nil {
 		return nil, wire.Refuse(wire.EntityExists, "Role with name %s already exists.", name)
 	}
-	r := l.addRole(name, deref(in.Path, "/"), trust)
-	r.about, r.session = deref(in.Description, ""), deref(in.MaxSessionDuration, r.session)
-	for _, t := range in.Tags {
-		r.tags[t.Key] = t.Value
-	}
+	r := l.addRole(name, service.Or(in.Path, "/"), trust)
+	r.about, r.session = service.Or(in.Description, ""), service.Or(in.MaxSessionDuration, r.session)
+	service.AddTags(r.tags, in.Tags)
 	return &oneRoleOut{l.roleOut(r)}, nil
 }
 
@@ -160,7 +161,7 @@ func isPolicy(document string) bool {
 
 // checkPolicy refuses a document that says nothing about what an identity may do.
 func checkPolicy(document *string) error {
-	switch d := deref(document, ""); {
+	switch d := service.Or(document, ""); {
 	case !isPolicy(d):
 		return wire.Refuse(wire.MalformedPolicy, "This policy contains invalid Json")
 	case strings.Contains(d, `"Principal"`):
@@ -204,25 +205,25 @@ func (l *Local) listRoles(_ context.Context, in *listRolesIn) (*listRolesOut, er
 	defer l.mu.Unlock()
 	all := []roleOut{}
 	for _, name := range slices.Sorted(maps.Keys(l.identities.roles)) {
-		if r := l.identities.roles[name]; strings.HasPrefix(r.path, deref(in.PathPrefix, "/")) {
+		if r := l.identities.roles[name]; strings.HasPrefix(r.path, service.Or(in.PathPrefix, "/")) {
 			o := l.roleOut(r)
 			o.Tags = nil
 			all = append(all, o)
 		}
 	}
-	page, next, err := paged(all, in.MaxItems, in.Marker, 100, 1000, wire.ValidationError)
+	page, next, err := service.Page(all, in.MaxItems, in.Marker, 100, 1000, wire.ValidationError)
 	return &listRolesOut{page, next != "", next}, err
 }
 
-func (l *Local) updateRole(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		r.about, r.session = deref(in.Description, r.about), deref(in.MaxSessionDuration, r.session)
-		return &nothing{}, nil
+func (l *Local) updateRole(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
+		r.about, r.session = service.Or(in.Description, r.about), service.Or(in.MaxSessionDuration, r.session)
+		return &service.Nothing{}, nil
 	})
 }
 
-func (l *Local) deleteRole(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
+func (l *Local) deleteRole(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
 		switch {
 		case len(r.inline) > 0:
 			return nil, wire.Refuse(wire.DeleteConflict, "Cannot delete entity, must delete policies first.")
@@ -230,49 +231,47 @@ func (l *Local) deleteRole(_ context.Context, in *roleIn) (*nothing, error) {
 			return nil, wire.Refuse(wire.DeleteConflict, "Cannot delete entity, must detach all policies first.")
 		}
 		delete(l.identities.roles, r.name)
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
-func (l *Local) updateAssumePolicy(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		if !isPolicy(deref(in.PolicyDocument, "")) {
+func (l *Local) updateAssumePolicy(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
+		if !isPolicy(service.Or(in.PolicyDocument, "")) {
 			return nil, wire.Refuse(wire.MalformedPolicy, "This policy contains invalid Json")
 		}
 		r.trust = *in.PolicyDocument
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
-func (l *Local) tagRole(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		for _, t := range in.Tags {
-			r.tags[t.Key] = t.Value
-		}
-		return &nothing{}, nil
+func (l *Local) tagRole(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
+		service.AddTags(r.tags, in.Tags)
+		return &service.Nothing{}, nil
 	})
 }
 
-func (l *Local) untagRole(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
+func (l *Local) untagRole(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
 		for _, k := range in.TagKeys {
 			delete(r.tags, k)
 		}
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
 type roleTagsOut struct {
-	Tags        []tag
+	Tags        []service.Tag
 	IsTruncated bool
 }
 
 func (l *Local) listRoleTags(_ context.Context, in *roleIn) (*roleTagsOut, error) {
-	return withRole(l, in.RoleName, func(r *role) (*roleTagsOut, error) { return &roleTagsOut{sortedTags(r.tags), false}, nil })
+	return withRole(l, in.RoleName, func(r *role) (*roleTagsOut, error) { return &roleTagsOut{service.SortedTags(r.tags), false}, nil })
 }
 
-func (l *Local) putRolePolicy(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
+func (l *Local) putRolePolicy(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
 		if in.PolicyName == nil {
 			return nil, wire.Refuse(wire.ValidationError, "The parameter PolicyName is required.")
 		}
@@ -280,7 +279,7 @@ func (l *Local) putRolePolicy(_ context.Context, in *roleIn) (*nothing, error) {
 			return nil, err
 		}
 		r.inline[*in.PolicyName] = *in.PolicyDocument
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
@@ -288,7 +287,7 @@ type rolePolicyOut struct{ RoleName, PolicyName, PolicyDocument string }
 
 func (l *Local) getRolePolicy(_ context.Context, in *roleIn) (*rolePolicyOut, error) {
 	return withRole(l, in.RoleName, func(r *role) (*rolePolicyOut, error) {
-		name := deref(in.PolicyName, "")
+		name := service.Or(in.PolicyName, "")
 		if r.inline[name] == "" {
 			return nil, noRolePolicy(name)
 		}
@@ -300,14 +299,14 @@ func noRolePolicy(name string) error {
 	return wire.Refuse(wire.NoSuchEntity, "The role policy with name %s cannot be found.", name)
 }
 
-func (l *Local) deleteRolePolicy(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		name := deref(in.PolicyName, "")
+func (l *Local) deleteRolePolicy(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
+		name := service.Or(in.PolicyName, "")
 		if r.inline[name] == "" {
 			return nil, noRolePolicy(name)
 		}
 		delete(r.inline, name)
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
@@ -323,25 +322,25 @@ func (l *Local) listRolePolicies(_ context.Context, in *roleIn) (*rolePoliciesOu
 }
 
 // attachRolePolicy takes the policies that were made here and any of AWS's own, arn:aws:iam::aws:policy/….
-func (l *Local) attachRolePolicy(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		arn := deref(in.PolicyArn, "")
+func (l *Local) attachRolePolicy(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
+		arn := service.Or(in.PolicyArn, "")
 		if l.identities.policies[arn] == nil && !strings.HasPrefix(arn, "arn:aws:iam::aws:policy/") {
 			return nil, wire.Refuse(wire.NoSuchEntity, "Policy %s does not exist or is not attachable.", arn)
 		}
 		r.attached[arn] = true
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
-func (l *Local) detachRolePolicy(_ context.Context, in *roleIn) (*nothing, error) {
-	return withRole(l, in.RoleName, func(r *role) (*nothing, error) {
-		arn := deref(in.PolicyArn, "")
+func (l *Local) detachRolePolicy(_ context.Context, in *roleIn) (*service.Nothing, error) {
+	return withRole(l, in.RoleName, func(r *role) (*service.Nothing, error) {
+		arn := service.Or(in.PolicyArn, "")
 		if !r.attached[arn] {
 			return nil, wire.Refuse(wire.NoSuchEntity, "Policy %s was not found.", arn)
 		}
 		delete(r.attached, arn)
-		return &nothing{}, nil
+		return &service.Nothing{}, nil
 	})
 }
 
@@ -363,21 +362,21 @@ func (l *Local) listAttached(_ context.Context, in *roleIn) (*attachedOut, error
 }
 
 type instanceProfilesOut struct {
-	InstanceProfiles []nothing
+	InstanceProfiles []service.Nothing
 	IsTruncated      bool
 }
 
 func (l *Local) listInstanceProfiles(_ context.Context, in *roleIn) (*instanceProfilesOut, error) {
 	return withRole(l, in.RoleName, func(*role) (*instanceProfilesOut, error) {
-		return &instanceProfilesOut{[]nothing{}, false}, nil
+		return &instanceProfilesOut{[]service.Nothing{}, false}, nil
 	})
 }
 
 type linkedRoleIn struct{ AWSServiceName *string }
 
 func (l *Local) createServiceLinkedRole(_ context.Context, in *linkedRoleIn) (*oneRoleOut, error) {
-	if deref(in.AWSServiceName, "") != linkedService {
-		return nil, wire.Refuse(wire.InvalidInput, "Service %q is not part of this local account: %s is.", deref(in.AWSServiceName, ""), linkedService)
+	if service.Or(in.AWSServiceName, "") != linkedService {
+		return nil, wire.Refuse(wire.InvalidInput, "Service %q is not part of this local account: %s is.", service.Or(in.AWSServiceName, ""), linkedService)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -390,7 +389,7 @@ func (l *Local) createServiceLinkedRole(_ context.Context, in *linkedRoleIn) (*o
 
 type policyIn struct {
 	PolicyName, PolicyArn, Path, PolicyDocument, Description, VersionId *string
-	Tags                                                                []tag
+	Tags                                                                []service.Tag
 }
 
 type onePolicyOut struct{ Policy policyOut }
@@ -401,7 +400,7 @@ type policyOut struct {
 	IsAttachable                                      bool
 	Description                                       string `json:",omitempty"`
 	CreateDate, UpdateDate                            wire.Stamp
-	Tags                                              []tag `json:",omitempty"`
+	Tags                                              []service.Tag `json:",omitempty"`
 }
 
 func (l *Local) policyOut(arn string) policyOut {
@@ -411,11 +410,11 @@ func (l *Local) policyOut(arn string) policyOut {
 			n++
 		}
 	}
-	return policyOut{p.name, fmt.Sprintf("ANPA%016X", fnv64(arn)), arn, p.path, "v1", n, true, p.about, wire.At(p.created), wire.At(p.created), sortedTags(p.tags)}
+	return policyOut{p.name, fmt.Sprintf("ANPA%016X", service.Hash(arn)), arn, p.path, "v1", n, true, p.about, wire.At(p.created), wire.At(p.created), service.SortedTags(p.tags)}
 }
 
 func (l *Local) createPolicy(_ context.Context, in *policyIn) (*onePolicyOut, error) {
-	name, document := deref(in.PolicyName, ""), deref(in.PolicyDocument, "")
+	name, document := service.Or(in.PolicyName, ""), service.Or(in.PolicyDocument, "")
 	if !roleForm.MatchString(name) {
 		return nil, wire.Refuse(wire.ValidationError, "The specified value for policyName is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
 	}
@@ -424,23 +423,21 @@ func (l *Local) createPolicy(_ context.Context, in *policyIn) (*onePolicyOut, er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	arn := l.iamARN("policy", deref(in.Path, "/"), name)
+	arn := l.iamARN("policy", service.Or(in.Path, "/"), name)
 	if l.identities.policies[arn] != nil {
 		return nil, wire.Refuse(wire.EntityExists, "A policy called %s already exists. Duplicate names are not allowed.", name)
 	}
-	p := &managedPolicy{name, deref(in.Path, "/"), document, deref(in.Description, ""), l.now(), map[string]string{}}
-	for _, t := range in.Tags {
-		p.tags[t.Key] = t.Value
-	}
+	p := &managedPolicy{name, service.Or(in.Path, "/"), document, service.Or(in.Description, ""), l.now(), map[string]string{}}
+	service.AddTags(p.tags, in.Tags)
 	l.identities.policies[arn] = p
 	return &onePolicyOut{l.policyOut(arn)}, nil
 }
 
 // onePolicy is a policy that exists. l.mu is held.
 func (l *Local) onePolicy(arn *string) (*managedPolicy, error) {
-	p := l.identities.policies[deref(arn, "")]
+	p := l.identities.policies[service.Or(arn, "")]
 	if p == nil {
-		return nil, wire.Refuse(wire.NoSuchEntity, "Policy %s was not found.", deref(arn, ""))
+		return nil, wire.Refuse(wire.NoSuchEntity, "Policy %s was not found.", service.Or(arn, ""))
 	}
 	return p, nil
 }
@@ -470,7 +467,7 @@ func (l *Local) getPolicyVersion(_ context.Context, in *policyIn) (*policyVersio
 	if err != nil {
 		return nil, err
 	}
-	if v := deref(in.VersionId, ""); v != "v1" {
+	if v := service.Or(in.VersionId, ""); v != "v1" {
 		return nil, wire.Refuse(wire.NoSuchEntity, "Policy %s version %s does not exist: a policy here has one version.", *in.PolicyArn, v)
 	}
 	return &policyVersionOut{policyVersion{"v1", true, wire.At(p.created), escaped(p.document)}}, nil
@@ -491,7 +488,7 @@ func (l *Local) listPolicyVersions(_ context.Context, in *policyIn) (*policyVers
 	return &policyVersionsOut{[]policyVersion{{"v1", true, wire.At(p.created), ""}}, false}, nil
 }
 
-func (l *Local) deleteManagedPolicy(_ context.Context, in *policyIn) (*nothing, error) {
+func (l *Local) deleteManagedPolicy(_ context.Context, in *policyIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, err := l.onePolicy(in.PolicyArn); err != nil {
@@ -501,7 +498,7 @@ func (l *Local) deleteManagedPolicy(_ context.Context, in *policyIn) (*nothing, 
 		return nil, wire.Refuse(wire.DeleteConflict, "Cannot delete a policy attached to entities.")
 	}
 	delete(l.identities.policies, *in.PolicyArn)
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type userOut struct {
@@ -512,9 +509,9 @@ type userOut struct {
 }
 
 // getUser is the caller, who was always there.
-func (l *Local) getUser(context.Context, *nothing) (*userOut, error) {
+func (l *Local) getUser(context.Context, *service.Nothing) (*userOut, error) {
 	out := &userOut{}
-	out.User.Path, out.User.UserName, out.User.UserId, out.User.Arn = "/", "local", "AIDALOCAL", l.user()
+	out.User.Path, out.User.UserName, out.User.UserId, out.User.Arn = "/", "local", "AIDALOCAL", l.account.User()
 	out.User.CreateDate = wire.At(time.Unix(0, 0))
 	return out, nil
 }

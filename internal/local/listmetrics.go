@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
@@ -29,14 +30,14 @@ type listedMetric struct {
 func (l *Local) listMetrics(_ context.Context, in *listMetricsIn) (*listMetricsOut, error) {
 	all := []listedMetric{}
 	for _, k := range l.metrics.Keys() {
-		if deref(in.Namespace, k.Namespace) != k.Namespace || deref(in.MetricName, k.Name) != k.Name {
+		if service.Or(in.Namespace, k.Namespace) != k.Namespace || service.Or(in.MetricName, k.Name) != k.Name {
 			continue
 		}
 		dims := k.Dimensions()
 		whole := true
 		for _, want := range in.Dimensions {
 			whole = whole && slices.ContainsFunc(dims, func(d metric.Dimension) bool {
-				return d.Name == deref(want.Name, "") && deref(want.Value, d.Value) == d.Value
+				return d.Name == service.Or(want.Name, "") && service.Or(want.Value, d.Value) == d.Value
 			})
 		}
 		if !whole {
@@ -48,6 +49,6 @@ func (l *Local) listMetrics(_ context.Context, in *listMetricsIn) (*listMetricsO
 		}
 		all = append(all, m)
 	}
-	page, next, err := paged(all, nil, in.NextToken, mostListedMetrics, mostListedMetrics, wire.CloudwatchNextToken)
+	page, next, err := service.Page(all, nil, in.NextToken, mostListedMetrics, mostListedMetrics, wire.CloudwatchNextToken)
 	return &listMetricsOut{page, next}, err
 }

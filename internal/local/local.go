@@ -24,6 +24,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"loadline/internal/autoscale"
 	"loadline/internal/duplex"
 	"loadline/internal/fleet"
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 )
 
@@ -159,7 +161,9 @@ type Local struct {
 	listener net.Listener
 	bidi     *bidiDoor // nil: not open
 	metrics  *metric.Store
-	unknown  sync.Map // operations that were asked for and are not here
+	account  service.Account
+	front    *service.Front
+	absent   *service.Absent
 	ready    chan struct{}
 	kick     chan struct{} // wakes the clock: something is due at another time
 
@@ -169,6 +173,7 @@ type Local struct {
 	door   sync.RWMutex    // guards shut
 	shut   bool            // no request is let in any more
 	routes atomic.Pointer[map[string]*route]
+	tags   *service.Tags
 
 	mu         sync.Mutex // guards all below
 	rng        *rand.Rand
@@ -177,7 +182,6 @@ type Local struct {
 	models     map[string]*model
 	scaler     *autoscale.Scaler
 	components map[string]*component
-	tags       map[string]map[string]string // by ARN
 	shelves
 	minute time.Time // metrics of a minute are published up to here
 	ended  bool      // nothing is started any more
@@ -206,12 +210,15 @@ func New(cfg Config) (*Local, error) {
 		return nil, err
 	}
 	l := &Local{
-		cfg: cfg, now: cfg.Now, log: log.New(cfg.Log, "", 0), metrics: metric.NewStore(),
+		cfg: cfg, now: cfg.Now, log: log.New(cfg.Log, "", 0), account: service.Account{Region: cfg.Region, ID: cfg.Account}, metrics: metric.NewStore(),
 		ready: make(chan struct{}), kick: make(chan struct{}, 1),
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		tags: map[string]map[string]string{}, components: map[string]*component{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
+		tags: service.NewTags(), components: map[string]*component{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
 	}
+	l.absent = &service.Absent{Log: l.log}
+	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.admit, Services: []service.Service{
+		l.sagemaker(), l.autoscaling(), l.cloudwatch(), l.logging(), l.quotas(), l.tokens(), l.access()}}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},
 		Rand: l.rngOf("autoscaling")})
@@ -348,6 +355,31 @@ func (l *Local) Run(ctx context.Context) error {
 	l.work.Wait()
 	l.inside.Wait() // their instances are gone, so they end
 	return err
+}
+
+// ServeHTTP finds who serves a request: the runtime or a service.
+func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !l.enter() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer l.inside.Done()
+	if strings.HasPrefix(r.URL.Path, "/endpoints/") {
+		l.serveRuntime(w, r)
+		return
+	}
+	l.front.ServeHTTP(w, r)
+}
+
+// admit refuses a call that is not signed, is denied, or draws a fault.
+func (l *Local) admit(r *http.Request, body []byte, action string) error {
+	if err := l.verify(r, body); err != nil {
+		return err
+	}
+	if err := l.permitted(action); err != nil {
+		return err
+	}
+	return l.spoilt(r, action)
 }
 
 // enter counts a request in; false once Run has ended.

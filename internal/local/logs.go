@@ -11,26 +11,29 @@ import (
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
 // logging is CloudWatch Logs: what the containers print, and what is put here.
-var logging = service{"Logs_20140328", map[string]operation{
-	"CreateLogGroup":        op((*Local).createLogGroup),
-	"DeleteLogGroup":        op((*Local).deleteLogGroup),
-	"DescribeLogGroups":     op((*Local).describeLogGroups),
-	"PutRetentionPolicy":    op((*Local).putRetention),
-	"DeleteRetentionPolicy": op((*Local).deleteRetention),
-	"CreateLogStream":       op((*Local).createLogStream),
-	"DeleteLogStream":       op((*Local).deleteLogStream),
-	"DescribeLogStreams":    op((*Local).describeLogStreams),
-	"PutLogEvents":          op((*Local).putLogEvents),
-	"GetLogEvents":          op((*Local).getLogEvents),
-	"FilterLogEvents":       op((*Local).filterLogEvents),
-	"TagResource":           op((*Local).tagLog),
-	"UntagResource":         op((*Local).untagLog),
-	"ListTagsForResource":   op((*Local).listLogTags),
-}}
+func (l *Local) logging() service.Service {
+	return service.Service{Target: "Logs_20140328", Name: "logs", Operations: service.Operations{
+		"CreateLogGroup":        service.Op(l.createLogGroup),
+		"DeleteLogGroup":        service.Op(l.deleteLogGroup),
+		"DescribeLogGroups":     service.Op(l.describeLogGroups),
+		"PutRetentionPolicy":    service.Op(l.putRetention),
+		"DeleteRetentionPolicy": service.Op(l.deleteRetention),
+		"CreateLogStream":       service.Op(l.createLogStream),
+		"DeleteLogStream":       service.Op(l.deleteLogStream),
+		"DescribeLogStreams":    service.Op(l.describeLogStreams),
+		"PutLogEvents":          service.Op(l.putLogEvents),
+		"GetLogEvents":          service.Op(l.getLogEvents),
+		"FilterLogEvents":       service.Op(l.filterLogEvents),
+		"TagResource":           service.Op(l.tagLog),
+		"UntagResource":         service.Op(l.untagLog),
+		"ListTagsForResource":   service.Op(l.listLogTags),
+	}}
+}
 
 // Logs' limits.
 const (
@@ -50,7 +53,7 @@ func logFault(format string, args ...any) error {
 
 // groupName is a group's name, which an ARN may give too.
 func groupName(name, identifier *string) (string, error) {
-	n := deref(name, deref(identifier, ""))
+	n := service.Or(name, service.Or(identifier, ""))
 	if _, after, ok := strings.Cut(n, ":log-group:"); ok {
 		n = strings.TrimSuffix(after, ":*")
 	}
@@ -76,7 +79,7 @@ func (l *Local) found(name, identifier *string, f func(*logGroup) error) error {
 }
 
 func (g *logGroup) named(stream *string) (*logStream, error) {
-	if s := g.streams[deref(stream, "")]; s != nil {
+	if s := g.streams[service.Or(stream, "")]; s != nil {
 		return s, nil
 	}
 	return nil, wire.Refuse(wire.ResourceNotFound, "The specified log stream does not exist.")
@@ -87,7 +90,7 @@ type createGroupIn struct {
 	Tags         map[string]string `json:"tags"`
 }
 
-func (l *Local) createLogGroup(_ context.Context, in *createGroupIn) (*nothing, error) {
+func (l *Local) createLogGroup(_ context.Context, in *createGroupIn) (*service.Nothing, error) {
 	name, err := groupName(in.LogGroupName, nil)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (l *Local) createLogGroup(_ context.Context, in *createGroupIn) (*nothing, 
 		return nil, wire.Refuse(wire.ResourceExists, "The specified log group already exists")
 	}
 	maps.Copy(l.logbook.group(name, l.now()).tags, in.Tags)
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type groupIn struct {
@@ -107,8 +110,8 @@ type groupIn struct {
 	RetentionInDays *int    `json:"retentionInDays"`
 }
 
-func (l *Local) deleteLogGroup(_ context.Context, in *groupIn) (*nothing, error) {
-	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+func (l *Local) deleteLogGroup(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
 		delete(l.logbook.groups, g.name)
 		return nil
 	})
@@ -116,19 +119,19 @@ func (l *Local) deleteLogGroup(_ context.Context, in *groupIn) (*nothing, error)
 
 var retentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
-func (l *Local) putRetention(_ context.Context, in *groupIn) (*nothing, error) {
-	days := deref(in.RetentionInDays, 0)
+func (l *Local) putRetention(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	days := service.Or(in.RetentionInDays, 0)
 	if !slices.Contains(retentions, days) {
 		return nil, logFault("1 validation error detected: Value '%d' at 'retentionInDays' failed to satisfy constraint: Member must satisfy enum value set: %v", days, retentions)
 	}
-	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
 		g.retention = days
 		return nil
 	})
 }
 
-func (l *Local) deleteRetention(_ context.Context, in *groupIn) (*nothing, error) {
-	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+func (l *Local) deleteRetention(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
 		g.retention = 0
 		return nil
 	})
@@ -157,7 +160,7 @@ type groupOut struct {
 	GroupARN  string `json:"logGroupArn"`
 }
 
-func (l *Local) groupARN(name string) string { return l.arn("logs", "log-group:"+name) }
+func (l *Local) groupARN(name string) string { return l.account.ARN("logs", "log-group:"+name) }
 
 func (l *Local) describeLogGroups(_ context.Context, in *describeGroupsIn) (*describeGroupsOut, error) {
 	l.logbook.mu.Lock()
@@ -165,7 +168,7 @@ func (l *Local) describeLogGroups(_ context.Context, in *describeGroupsIn) (*des
 	var all []groupOut
 	for _, name := range slices.Sorted(maps.Keys(l.logbook.groups)) {
 		g := l.logbook.groups[name]
-		if !strings.HasPrefix(name, deref(in.Prefix, "")) || !strings.Contains(name, deref(in.Pattern, "")) {
+		if !strings.HasPrefix(name, service.Or(in.Prefix, "")) || !strings.Contains(name, service.Or(in.Pattern, "")) {
 			continue
 		}
 		arn, bytes := l.groupARN(name), 0
@@ -174,16 +177,16 @@ func (l *Local) describeLogGroups(_ context.Context, in *describeGroupsIn) (*des
 		}
 		all = append(all, groupOut{name, g.created.UnixMilli(), g.retention, 0, arn + ":*", bytes, "STANDARD", arn})
 	}
-	page, next, err := paged(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
+	page, next, err := service.Page(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
 	return &describeGroupsOut{append([]groupOut{}, page...), next}, err
 }
 
-func (l *Local) createLogStream(_ context.Context, in *groupIn) (*nothing, error) {
-	name := deref(in.LogStreamName, "")
+func (l *Local) createLogStream(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	name := service.Or(in.LogStreamName, "")
 	if !streamForm.MatchString(name) {
 		return nil, logFault("1 validation error detected: Value '%s' at 'logStreamName' failed to satisfy constraint: Member must satisfy regular expression pattern: [^:*]*", name)
 	}
-	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
 		if g.streams[name] != nil {
 			return wire.Refuse(wire.ResourceExists, "The specified log stream already exists")
 		}
@@ -192,8 +195,8 @@ func (l *Local) createLogStream(_ context.Context, in *groupIn) (*nothing, error
 	})
 }
 
-func (l *Local) deleteLogStream(_ context.Context, in *groupIn) (*nothing, error) {
-	return &nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+func (l *Local) deleteLogStream(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
 		s, err := g.named(in.LogStreamName)
 		if err != nil {
 			return err
@@ -231,7 +234,7 @@ type streamOut struct {
 
 func (l *Local) describeLogStreams(_ context.Context, in *describeStreamsIn) (*describeStreamsOut, error) {
 	out := &describeStreamsOut{}
-	order := deref(in.OrderBy, "LogStreamName")
+	order := service.Or(in.OrderBy, "LogStreamName")
 	if order == "LastEventTime" && in.Prefix != nil {
 		return nil, logFault("Cannot order by LastEventTime with a logStreamNamePrefix.")
 	}
@@ -241,14 +244,14 @@ func (l *Local) describeLogStreams(_ context.Context, in *describeStreamsIn) (*d
 			if order == "LastEventTime" {
 				c = cmp.Or(a.last().Compare(b.last()), c)
 			}
-			if deref(in.Descending, false) {
+			if service.Or(in.Descending, false) {
 				return -c
 			}
 			return c
 		})
 		var all []streamOut
 		for _, s := range streams {
-			if !strings.HasPrefix(s.name, deref(in.Prefix, "")) {
+			if !strings.HasPrefix(s.name, service.Or(in.Prefix, "")) {
 				continue
 			}
 			o := streamOut{Name: s.name, Created: s.created.UnixMilli(), Token: fmt.Sprintf("%056d", s.dropped+len(s.events)),
@@ -259,7 +262,7 @@ func (l *Local) describeLogStreams(_ context.Context, in *describeStreamsIn) (*d
 			}
 			all = append(all, o)
 		}
-		page, next, err := paged(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
+		page, next, err := service.Page(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
 		out.Streams, out.Next = append([]streamOut{}, page...), next
 		return err
 	})
@@ -373,7 +376,7 @@ func (e *logEvent) within(start, end *int64) bool {
 // getLogEvents is a page of a stream. A token is f/ or b/ and the number of an event since the stream's beginning: what
 // comes from it on, or what comes before it. The forward token of the last page leads to itself, as AWS's does.
 func (l *Local) getLogEvents(_ context.Context, in *getEventsIn) (*getEventsOut, error) {
-	limit := deref(in.Limit, mostGetEvents)
+	limit := service.Or(in.Limit, mostGetEvents)
 	if limit < 1 || limit > mostGetEvents {
 		return nil, logFault("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and %d", limit, mostGetEvents)
 	}
@@ -383,7 +386,7 @@ func (l *Local) getLogEvents(_ context.Context, in *getEventsIn) (*getEventsOut,
 		if err != nil {
 			return err
 		}
-		from, back := 0, !deref(in.FromHead, false)
+		from, back := 0, !service.Or(in.FromHead, false)
 		if back {
 			from = len(s.events)
 		}
@@ -429,9 +432,9 @@ type filterIn struct {
 }
 
 type filterOut struct {
-	Events   []filteredOut `json:"events"`
-	Searched []nothing     `json:"searchedLogStreams"`
-	Next     string        `json:"nextToken,omitempty"`
+	Events   []filteredOut     `json:"events"`
+	Searched []service.Nothing `json:"searchedLogStreams"`
+	Next     string            `json:"nextToken,omitempty"`
 }
 
 type filteredOut struct {
@@ -444,27 +447,27 @@ type filteredOut struct {
 
 // filterLogEvents knows patterns of words, each of which an event must have; "-word" must not be there.
 func (l *Local) filterLogEvents(_ context.Context, in *filterIn) (*filterOut, error) {
-	pattern := strings.TrimSpace(deref(in.Pattern, ""))
+	pattern := strings.TrimSpace(service.Or(in.Pattern, ""))
 	if strings.HasPrefix(pattern, "{") || strings.HasPrefix(pattern, "[") || strings.HasPrefix(pattern, "%") {
 		return nil, logFault("Invalid filter pattern %q: words and quoted phrases are part of this local account.", pattern)
 	}
 	want := words(pattern)
-	out := &filterOut{Searched: []nothing{}}
+	out := &filterOut{Searched: []service.Nothing{}}
 	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
 		var all []filteredOut
 		for _, name := range slices.Sorted(maps.Keys(g.streams)) {
-			if len(in.Streams) > 0 && !slices.Contains(in.Streams, name) || !strings.HasPrefix(name, deref(in.Prefix, "")) {
+			if len(in.Streams) > 0 && !slices.Contains(in.Streams, name) || !strings.HasPrefix(name, service.Or(in.Prefix, "")) {
 				continue
 			}
 			s := g.streams[name]
 			for i := range s.events {
 				if e := &s.events[i]; e.within(in.Start, in.End) && matches(e.text, want) {
-					all = append(all, filteredOut{name, e.at.UnixMilli(), e.text, e.ingested.UnixMilli(), fmt.Sprintf("%020d%036d", fnv64(name), s.dropped+i)})
+					all = append(all, filteredOut{name, e.at.UnixMilli(), e.text, e.ingested.UnixMilli(), fmt.Sprintf("%020d%036d", service.Hash(name), s.dropped+i)})
 				}
 			}
 		}
 		slices.SortStableFunc(all, func(a, b filteredOut) int { return cmp.Compare(a.At, b.At) })
-		page, next, err := paged(all, in.Limit, in.Next, mostGetEvents, mostGetEvents, wire.InvalidParameter)
+		page, next, err := service.Page(all, in.Limit, in.Next, mostGetEvents, mostGetEvents, wire.InvalidParameter)
 		out.Events, out.Next = append([]filteredOut{}, page...), next
 		return err
 	})
@@ -500,15 +503,15 @@ type logTagsOut struct {
 	Tags map[string]string `json:"tags"`
 }
 
-func (l *Local) tagLog(_ context.Context, in *logTagsIn) (*nothing, error) {
-	return &nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
+func (l *Local) tagLog(_ context.Context, in *logTagsIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
 		maps.Copy(g.tags, in.Tags)
 		return nil
 	})
 }
 
-func (l *Local) untagLog(_ context.Context, in *logTagsIn) (*nothing, error) {
-	return &nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
+func (l *Local) untagLog(_ context.Context, in *logTagsIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
 		for _, k := range in.Keys {
 			delete(g.tags, k)
 		}

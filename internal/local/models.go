@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -66,7 +67,7 @@ type createModelIn struct {
 	ModelName, ExecutionRoleArn *string
 	PrimaryContainer            *containerDefinition
 	Containers                  []containerDefinition
-	Tags                        []tag
+	Tags                        []service.Tag
 	members
 }
 
@@ -81,7 +82,7 @@ func (in *createModelIn) UnmarshalJSON(b []byte) error {
 
 type modelOut struct{ ModelArn string }
 
-func (l *Local) modelARN(name string) string { return l.arn("sagemaker", "model/"+name) }
+func (l *Local) modelARN(name string) string { return l.account.ARN("sagemaker", "model/"+name) }
 
 func (l *Local) createModel(_ context.Context, in *createModelIn) (*modelOut, error) {
 	name, err := named("modelName", in.ModelName, 63)
@@ -114,7 +115,7 @@ func (l *Local) createModel(_ context.Context, in *createModelIn) (*modelOut, er
 		m.members = *m.members.with(map[string]any{"PrimaryContainer": c.with(map[string]any{"Mode": "SingleModel"})})
 	}
 	l.models[name] = m
-	l.putTags(l.modelARN(name), in.Tags)
+	l.tags.Add(l.modelARN(name), in.Tags)
 	return &modelOut{l.modelARN(name)}, nil
 }
 
@@ -146,7 +147,7 @@ func (l *Local) describeModel(_ context.Context, in *modelNameIn) (*members, err
 	return m.members.with(more), nil
 }
 
-func (l *Local) deleteModel(_ context.Context, in *modelNameIn) (*nothing, error) {
+func (l *Local) deleteModel(_ context.Context, in *modelNameIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m, err := l.modelNamed(in.ModelName)
@@ -154,8 +155,8 @@ func (l *Local) deleteModel(_ context.Context, in *modelNameIn) (*nothing, error
 		return nil, err
 	}
 	delete(l.models, m.name)
-	delete(l.tags, l.modelARN(m.name))
-	return &nothing{}, nil
+	l.tags.Forget(l.modelARN(m.name))
+	return &service.Nothing{}, nil
 }
 
 type listModelsOut struct {

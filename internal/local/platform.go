@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/service"
 )
 
 // endpoint is one endpoint's control side: its life, and what stands behind each of its instances.
@@ -151,7 +151,7 @@ func (l *Local) place(spec Endpoint, cfg *endpointConfig, atOnce bool) error {
 	for _, v := range spec.Variants {
 		fc.Variants = append(fc.Variants, v.fleet())
 	}
-	f, events, err := fleet.New(fc, l.now(), rand.New(rand.NewPCG(l.cfg.Seed, fnv64(spec.Name))))
+	f, events, err := fleet.New(fc, l.now(), rand.New(rand.NewPCG(l.cfg.Seed, service.Hash(spec.Name))))
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 		case fleet.Deleted:
 			l.log.Printf("%s is deleted", ep.fleet.Name)
 			delete(l.endpoints, ep.fleet.Name)
-			delete(l.tags, l.endpointARN(ep.fleet.Name))
+			l.tags.Forget(l.endpointARN(ep.fleet.Name))
 			l.publishRoutes()
 		}
 	}
@@ -440,10 +440,4 @@ func (l *Local) tick() time.Duration {
 		next = due
 	}
 	return next.Sub(now)
-}
-
-func fnv64(s string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(s)) // a hash takes everything
-	return h.Sum64()
 }

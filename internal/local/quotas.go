@@ -6,17 +6,20 @@ import (
 	"maps"
 	"slices"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
 // quotas is Service Quotas: how many instances of each type the account may have behind its endpoints.
-var quotas = service{"ServiceQuotasV20190624", map[string]operation{
-	"ListServiceQuotas":           op((*Local).listQuotas),
-	"ListAWSDefaultServiceQuotas": op((*Local).listQuotas),
-	"GetServiceQuota":             op((*Local).getQuota),
-	"GetAWSDefaultServiceQuota":   op((*Local).getQuota),
-	"ListServices":                op((*Local).listServices),
-}}
+func (l *Local) quotas() service.Service {
+	return service.Service{Target: "ServiceQuotasV20190624", Name: "servicequotas", Operations: service.Operations{
+		"ListServiceQuotas":           service.Op(l.listQuotas),
+		"ListAWSDefaultServiceQuotas": service.Op(l.listQuotas),
+		"GetServiceQuota":             service.Op(l.getQuota),
+		"GetAWSDefaultServiceQuota":   service.Op(l.getQuota),
+		"ListServices":                service.Op(l.listServices),
+	}}
+}
 
 // quotaCodes are the codes of "TYPE for endpoint usage".
 var quotaCodes = map[string]string{
@@ -45,22 +48,22 @@ func (l *Local) allQuotas() []quota {
 	for _, ep := range l.endpoints {
 		for _, v := range ep.spec.Variants {
 			if types[v.InstanceType] == "" {
-				types[v.InstanceType] = fmt.Sprintf("L-%08X", uint32(fnv64(v.InstanceType)))
+				types[v.InstanceType] = fmt.Sprintf("L-%08X", uint32(service.Hash(v.InstanceType)))
 			}
 		}
 	}
 	l.mu.Unlock()
 	out := []quota{}
 	for _, t := range slices.Sorted(maps.Keys(types)) {
-		out = append(out, quota{"sagemaker", "Amazon SageMaker", l.arn("servicequotas", "sagemaker/"+types[t]), types[t],
+		out = append(out, quota{"sagemaker", "Amazon SageMaker", l.account.ARN("servicequotas", "sagemaker/"+types[t]), types[t],
 			t + " for endpoint usage", float64(l.cfg.Quota), "None", true, false, "ACCOUNT"})
 	}
 	return out
 }
 
 func (l *Local) inQuotas(code *string) error {
-	if deref(code, "") != "sagemaker" {
-		return wire.Refuse(wire.NoSuchResource, "Service %q is not part of this local account: sagemaker is.", deref(code, ""))
+	if service.Or(code, "") != "sagemaker" {
+		return wire.Refuse(wire.NoSuchResource, "Service %q is not part of this local account: sagemaker is.", service.Or(code, ""))
 	}
 	return nil
 }
@@ -74,7 +77,7 @@ func (l *Local) listQuotas(_ context.Context, in *quotaIn) (*listQuotasOut, erro
 	if err := l.inQuotas(in.ServiceCode); err != nil {
 		return nil, err
 	}
-	page, next, err := paged(l.allQuotas(), in.MaxResults, in.NextToken, 100, 100, wire.IllegalArgument)
+	page, next, err := service.Page(l.allQuotas(), in.MaxResults, in.NextToken, 100, 100, wire.IllegalArgument)
 	return &listQuotasOut{page, next}, err
 }
 
@@ -83,11 +86,11 @@ func (l *Local) getQuota(_ context.Context, in *quotaIn) (*quotaOut, error) {
 		return nil, err
 	}
 	for _, q := range l.allQuotas() {
-		if q.QuotaCode == deref(in.QuotaCode, "") {
+		if q.QuotaCode == service.Or(in.QuotaCode, "") {
 			return &quotaOut{q}, nil
 		}
 	}
-	return nil, wire.Refuse(wire.NoSuchResource, "The request failed because the specified quota %q does not exist.", deref(in.QuotaCode, ""))
+	return nil, wire.Refuse(wire.NoSuchResource, "The request failed because the specified quota %q does not exist.", service.Or(in.QuotaCode, ""))
 }
 
 type servicesOut struct {
@@ -96,6 +99,6 @@ type servicesOut struct {
 
 type serviceInfo struct{ ServiceCode, ServiceName string }
 
-func (l *Local) listServices(context.Context, *nothing) (*servicesOut, error) {
+func (l *Local) listServices(context.Context, *service.Nothing) (*servicesOut, error) {
 	return &servicesOut{[]serviceInfo{{"sagemaker", "Amazon SageMaker"}}}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 )
 
@@ -121,7 +122,7 @@ func (r *route) of(e fleet.Event) *variantRoute {
 
 // rngOf is a random source of its own for each cause.
 func (l *Local) rngOf(cause string) *rand.Rand {
-	return rand.New(rand.NewPCG(l.cfg.Seed, fnv64(cause)))
+	return rand.New(rand.NewPCG(l.cfg.Seed, service.Hash(cause)))
 }
 
 func (v *variantRoute) weigh(w float64) { v.weight.Store(int64(w * 1e6)) }

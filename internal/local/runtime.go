@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -46,7 +47,7 @@ type invocation struct {
 
 // serveRuntime serves /endpoints/NAME/….
 func (l *Local) serveRuntime(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Amzn-Requestid", requestID())
+	w.Header().Set("X-Amzn-Requestid", service.RequestID())
 	name, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/endpoints/"), "/")
 	iv := &invocation{l: l, w: w, r: r}
 	switch {
@@ -55,8 +56,7 @@ func (l *Local) serveRuntime(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && action == "invocations-response-stream":
 		iv.invoke(name, true)
 	default:
-		l.missing(r.Method + " " + r.URL.Path)
-		iv.refuse(wire.Refuse(wire.UnknownOperation, "%s %s is no operation of this local account", r.Method, r.URL.Path))
+		iv.refuse(l.absent.Refuse(r))
 	}
 }
 
@@ -109,7 +109,11 @@ func (iv *invocation) invoke(name string, stream bool) {
 		iv.refuse(wire.Refuse(wire.RequestEntityTooBig, "The body is longer than %d bytes.", mostBody))
 		return
 	}
-	if err := l.admit(r, body, stream); err != nil {
+	action, limit := "sagemaker:InvokeEndpoint", unaryLimit
+	if stream {
+		action, limit = "sagemaker:InvokeEndpointWithResponseStream", streamLimit
+	}
+	if err := l.admit(r, body, action); err != nil {
 		var f *wire.Fault
 		if !errors.As(err, &f) {
 			f = wire.Refuse(wire.InternalFailure, "%v", err)
@@ -123,10 +127,6 @@ func (iv *invocation) invoke(name string, stream bool) {
 	}
 	defer iv.leave()
 
-	limit := unaryLimit
-	if stream {
-		limit = streamLimit
-	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errTooLong)
 	defer cancel()
 	resp, err := iv.send(ctx, body)
@@ -144,21 +144,6 @@ func (iv *invocation) invoke(name string, stream bool) {
 	default:
 		iv.whole(ctx, resp)
 	}
-}
-
-// admit refuses a call that is not signed, is denied, or draws a fault.
-func (l *Local) admit(r *http.Request, body []byte, stream bool) error {
-	action := "sagemaker:InvokeEndpoint"
-	if stream {
-		action = "sagemaker:InvokeEndpointWithResponseStream"
-	}
-	if err := l.verify(r, body); err != nil {
-		return err
-	}
-	if err := l.mayNot(action); err != nil {
-		return err
-	}
-	return l.spoilt(r, action)
 }
 
 // leave counts the invocation at its end.
@@ -321,7 +306,7 @@ func (iv *invocation) broke(ctx context.Context, err error) {
 func (iv *invocation) log() *output { return iv.instance.spec.Output.(*output) }
 
 func (iv *invocation) modelFault(f *wire.Fault) {
-	f.More["LogStreamArn"] = iv.l.arn("logs", "log-group:"+iv.log().group+":log-stream:"+iv.log().stream)
+	f.More["LogStreamArn"] = iv.l.account.ARN("logs", "log-group:"+iv.log().group+":log-stream:"+iv.log().stream)
 	iv.refuse(f)
 }
 

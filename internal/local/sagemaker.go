@@ -3,52 +3,48 @@ package local
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
 // sagemaker is the control plane: models (models.go), endpoint configurations (configs.go), endpoints (endpoints.go) and
 // the tags of all three.
-var sagemaker = service{"SageMaker", map[string]operation{
-	"CreateModel":                        op((*Local).createModel),
-	"DescribeModel":                      op((*Local).describeModel),
-	"ListModels":                         op((*Local).listModels),
-	"DeleteModel":                        op((*Local).deleteModel),
-	"CreateEndpointConfig":               op((*Local).createEndpointConfig),
-	"DescribeEndpointConfig":             op((*Local).describeEndpointConfig),
-	"ListEndpointConfigs":                op((*Local).listEndpointConfigs),
-	"DeleteEndpointConfig":               op((*Local).deleteEndpointConfig),
-	"CreateEndpoint":                     op((*Local).createEndpoint),
-	"DescribeEndpoint":                   op((*Local).describeEndpoint),
-	"ListEndpoints":                      op((*Local).listEndpoints),
-	"UpdateEndpoint":                     op((*Local).updateEndpoint),
-	"DeleteEndpoint":                     op((*Local).deleteEndpoint),
-	"UpdateEndpointWeightsAndCapacities": op((*Local).updateWeightsAndCapacities),
-	"CreateInferenceComponent":           op((*Local).createComponent),
-	"DescribeInferenceComponent":         op((*Local).describeComponent),
-	"ListInferenceComponents":            op((*Local).listComponents),
-	"UpdateInferenceComponent":           op((*Local).updateComponent),
-	"DeleteInferenceComponent":           op((*Local).deleteComponent),
+func (l *Local) sagemaker() service.Service {
+	return service.Service{Target: "SageMaker", Name: "sagemaker", Operations: service.Operations{
+		"CreateModel":                        service.Op(l.createModel),
+		"DescribeModel":                      service.Op(l.describeModel),
+		"ListModels":                         service.Op(l.listModels),
+		"DeleteModel":                        service.Op(l.deleteModel),
+		"CreateEndpointConfig":               service.Op(l.createEndpointConfig),
+		"DescribeEndpointConfig":             service.Op(l.describeEndpointConfig),
+		"ListEndpointConfigs":                service.Op(l.listEndpointConfigs),
+		"DeleteEndpointConfig":               service.Op(l.deleteEndpointConfig),
+		"CreateEndpoint":                     service.Op(l.createEndpoint),
+		"DescribeEndpoint":                   service.Op(l.describeEndpoint),
+		"ListEndpoints":                      service.Op(l.listEndpoints),
+		"UpdateEndpoint":                     service.Op(l.updateEndpoint),
+		"DeleteEndpoint":                     service.Op(l.deleteEndpoint),
+		"UpdateEndpointWeightsAndCapacities": service.Op(l.updateWeightsAndCapacities),
+		"CreateInferenceComponent":           service.Op(l.createComponent),
+		"DescribeInferenceComponent":         service.Op(l.describeComponent),
+		"ListInferenceComponents":            service.Op(l.listComponents),
+		"UpdateInferenceComponent":           service.Op(l.updateComponent),
+		"DeleteInferenceComponent":           service.Op(l.deleteComponent),
 
-	"UpdateInferenceComponentRuntimeConfig": op((*Local).updateComponent),
+		"UpdateInferenceComponentRuntimeConfig": service.Op(l.updateComponent),
 
-	"AddTags":    op((*Local).addTags),
-	"ListTags":   op((*Local).listTags),
-	"DeleteTags": op((*Local).deleteTags),
-}}
-
-func (l *Local) arn(service, resource string) string {
-	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, l.cfg.Region, l.cfg.Account, resource)
+		"AddTags":    service.Op(l.addTags),
+		"ListTags":   service.Op(l.listTags),
+		"DeleteTags": service.Op(l.deleteTags),
+	}}
 }
 
-func (l *Local) endpointARN(name string) string { return l.arn("sagemaker", "endpoint/"+name) }
+func (l *Local) endpointARN(name string) string { return l.account.ARN("sagemaker", "endpoint/"+name) }
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z0-9](-*[a-zA-Z0-9])*$`)
 
@@ -94,11 +90,11 @@ func outside(t time.Time, after, before *wire.Stamp) bool {
 func listed[T any](all []T, in *listIn, of func(T) (string, time.Time)) (page []T, next string, err error) {
 	all = slices.DeleteFunc(all, func(x T) bool {
 		name, created := of(x)
-		return !strings.Contains(name, deref(in.NameContains, "")) || outside(created, in.CreationTimeAfter, in.CreationTimeBefore)
+		return !strings.Contains(name, service.Or(in.NameContains, "")) || outside(created, in.CreationTimeAfter, in.CreationTimeBefore)
 	})
-	byName := deref(in.SortBy, "CreationTime") == "Name"
+	byName := service.Or(in.SortBy, "CreationTime") == "Name"
 	slices.SortFunc(all, func(x, y T) int {
-		if deref(in.SortOrder, "Descending") == "Descending" {
+		if service.Or(in.SortOrder, "Descending") == "Descending" {
 			x, y = y, x
 		}
 		a, since := of(x)
@@ -108,57 +104,30 @@ func listed[T any](all []T, in *listIn, of func(T) (string, time.Time)) (page []
 		}
 		return cmp.Or(since.Compare(until), strings.Compare(a, b))
 	})
-	return paged(all, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
+	return service.Page(all, in.MaxResults, in.NextToken, 10, 100, wire.ValidationException)
 }
-
-// paged is the page of a listing that a token names, and the token of the next; badToken is the code of a token that is
-// none.
-func paged[T any](all []T, limit *int, token *string, usual, most int, badToken string) (page []T, next string, err error) {
-	n, from := deref(limit, usual), 0
-	if n < 1 || n > most {
-		return nil, "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'maxResults' failed to satisfy constraint: Member must have value between 1 and %d", n, most)
-	}
-	if token != nil {
-		if from, err = strconv.Atoi(strings.TrimPrefix(*token, "after-")); err != nil || from < 0 || from > len(all) {
-			return nil, "", wire.Refuse(badToken, "The NextToken %q is not valid.", *token)
-		}
-	}
-	if to := from + n; to < len(all) {
-		return all[from:to], "after-" + strconv.Itoa(to), nil
-	}
-	return all[from:], "", nil
-}
-
-func deref[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
-
-type tag struct{ Key, Value string }
 
 type tagsIn struct {
 	ResourceArn *string
-	Tags        []tag
+	Tags        []service.Tag
 	TagKeys     []string
 	MaxResults  *int
 	NextToken   *string
 }
 
 type tagsOut struct {
-	Tags      []tag
+	Tags      []service.Tag
 	NextToken string `json:",omitempty"`
 }
 
 const mostTags = 50
 
-// tagged is the tags of a resource that exists. l.mu is held.
-func (l *Local) tagged(arn *string) (map[string]string, error) {
+// tagged is the ARN of a resource that exists. l.mu is held.
+func (l *Local) tagged(arn *string) (string, error) {
 	if arn == nil {
-		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'resourceArn' failed to satisfy constraint: Member must not be null")
+		return "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'resourceArn' failed to satisfy constraint: Member must not be null")
 	}
-	rest, ours := strings.CutPrefix(*arn, l.arn("sagemaker", ""))
+	rest, ours := strings.CutPrefix(*arn, l.account.ARN("sagemaker", ""))
 	kind, name, _ := strings.Cut(rest, "/")
 	exists := false
 	switch kind {
@@ -172,29 +141,19 @@ func (l *Local) tagged(arn *string) (map[string]string, error) {
 		exists = l.components[name] != nil
 	}
 	if !ours || !exists {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find resource %q.", *arn)
+		return "", wire.Refuse(wire.ValidationException, "Could not find resource %q.", *arn)
 	}
-	if l.tags[*arn] == nil {
-		l.tags[*arn] = map[string]string{}
-	}
-	return l.tags[*arn], nil
-}
-
-// putTags are the tags that a resource is created with. l.mu is held.
-func (l *Local) putTags(arn string, tags []tag) {
-	for _, t := range tags {
-		l.tagsOf(arn)[t.Key] = t.Value
-	}
+	return *arn, nil
 }
 
 func (l *Local) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.tagged(in.ResourceArn)
+	arn, err := l.tagged(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	merged := maps.Clone(have)
+	merged := l.tags.Of(arn)
 	for _, t := range in.Tags {
 		switch {
 		case t.Key == "" || len(t.Key) > 128 || len(t.Value) > 256:
@@ -205,45 +164,33 @@ func (l *Local) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
 		merged[t.Key] = t.Value
 	}
 	if len(merged) > mostTags {
-		return nil, wire.Refuse(wire.LimitExceeded, "The resource %q would have %d tags, %d are the limit.", *in.ResourceArn, len(merged), mostTags)
+		return nil, wire.Refuse(wire.LimitExceeded, "The resource %q would have %d tags, %d are the limit.", arn, len(merged), mostTags)
 	}
-	l.tags[*in.ResourceArn] = merged
-	return &tagsOut{Tags: sortedTags(merged)}, nil
+	l.tags.Set(arn, merged)
+	return &tagsOut{Tags: service.SortedTags(merged)}, nil
 }
 
 func (l *Local) listTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.tagged(in.ResourceArn)
+	arn, err := l.tagged(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := paged(sortedTags(have), in.MaxResults, in.NextToken, mostTags, mostTags, wire.ValidationException)
+	page, next, err := service.Page(service.SortedTags(l.tags.Of(arn)), in.MaxResults, in.NextToken, mostTags, mostTags, wire.ValidationException)
 	if err != nil {
 		return nil, err
 	}
 	return &tagsOut{page, next}, nil
 }
 
-type nothing struct{}
-
-func (l *Local) deleteTags(_ context.Context, in *tagsIn) (*nothing, error) {
+func (l *Local) deleteTags(_ context.Context, in *tagsIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.tagged(in.ResourceArn)
+	arn, err := l.tagged(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range in.TagKeys {
-		delete(have, k)
-	}
-	return &nothing{}, nil
-}
-
-func sortedTags(m map[string]string) []tag {
-	out := []tag{}
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, tag{k, m[k]})
-	}
-	return out
+	l.tags.Remove(arn, in.TagKeys)
+	return &service.Nothing{}, nil
 }

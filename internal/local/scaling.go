@@ -10,6 +10,7 @@ import (
 	"loadline/internal/alarm"
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/service"
 	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
@@ -59,7 +60,7 @@ func (s scaled) SetCapacity(resource string, _ time.Time, desired int) error {
 	}
 	var f *wire.Fault
 	if errors.As(err, &f) {
-		return fmt.Errorf("%s (Service: AmazonSageMaker; Status Code: %d; Error Code: %s; Request ID: %s)", f.Message, f.Status(), f.Code, requestID())
+		return fmt.Errorf("%s (Service: AmazonSageMaker; Status Code: %d; Error Code: %s; Request ID: %s)", f.Message, f.Status(), f.Code, service.RequestID())
 	}
 	return err
 }
@@ -99,7 +100,7 @@ func (s scaled) readMath(queries []dataQuery, period time.Duration, end, now tim
 		return series.Read(start, end, period, now)
 	})
 	for _, q := range queries {
-		if !deref(q.ReturnData, true) {
+		if !service.Or(q.ReturnData, true) {
 			continue
 		}
 		found, err := of.series(*q.Id)
@@ -135,7 +136,7 @@ func mathQuery(queries []dataQuery, given *int) (alarm.Query, int, error) {
 			}
 			period = m.Period
 		}
-		if deref(q.ReturnData, true) {
+		if service.Or(q.ReturnData, true) {
 			returning++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"loadline/internal/autoscale"
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -20,20 +21,20 @@ type putScheduledIn struct {
 	ScalableTargetAction                                                                     *targetAction
 }
 
-func (l *Local) putScheduled(_ context.Context, in *putScheduledIn) (*nothing, error) {
+func (l *Local) putScheduled(_ context.Context, in *putScheduledIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := autoscale.Scheduled{Name: deref(in.ScheduledActionName, ""), Resource: id}
+	a := autoscale.Scheduled{Name: service.Or(in.ScheduledActionName, ""), Resource: id}
 	for _, old := range l.scaler.Scheduled(id) {
 		if old.Name == a.Name {
 			a = old // what is not given stays
 		}
 	}
-	a.Schedule, a.Timezone = deref(in.Schedule, a.Schedule), deref(in.Timezone, a.Timezone)
+	a.Schedule, a.Timezone = service.Or(in.Schedule, a.Schedule), service.Or(in.Timezone, a.Timezone)
 	if a.Timezone != "" {
 		if a.Location, err = time.LoadLocation(a.Timezone); err != nil || a.Timezone == "Local" {
 			return nil, wire.Refuse(wire.ValidationException, "The time zone %q is not known: it is a canonical name such as Europe/Berlin.", a.Timezone)
@@ -52,21 +53,21 @@ func (l *Local) putScheduled(_ context.Context, in *putScheduledIn) (*nothing, e
 		return nil, scaleFault(err)
 	}
 	l.wake()
-	return &nothing{}, nil
+	return &service.Nothing{}, nil
 }
 
 type scheduledNameIn struct {
 	ServiceNamespace, ScheduledActionName, ResourceId, ScalableDimension *string
 }
 
-func (l *Local) deleteScheduled(_ context.Context, in *scheduledNameIn) (*nothing, error) {
+func (l *Local) deleteScheduled(_ context.Context, in *scheduledNameIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &nothing{}, scaleFault(l.scaler.DeleteScheduled(id, deref(in.ScheduledActionName, "")))
+	return &service.Nothing{}, scaleFault(l.scaler.DeleteScheduled(id, service.Or(in.ScheduledActionName, "")))
 }
 
 type describeScheduledIn struct {
@@ -97,7 +98,7 @@ func (l *Local) describeScheduled(_ context.Context, in *describeScheduledIn) (*
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []scheduledAction{}
-	for _, a := range l.scaler.Scheduled(deref(in.ResourceId, "")) {
+	for _, a := range l.scaler.Scheduled(service.Or(in.ResourceId, "")) {
 		if len(in.ScheduledActionNames) > 0 && !slices.Contains(in.ScheduledActionNames, a.Name) {
 			continue
 		}
@@ -106,7 +107,7 @@ func (l *Local) describeScheduled(_ context.Context, in *describeScheduledIn) (*
 			Schedule: a.Schedule, Timezone: a.Timezone, ResourceId: a.Resource, ScalableDimension: r.Dimension(),
 			StartTime: stampOf(a.Start), EndTime: stampOf(a.End), ScalableTargetAction: targetAction{a.Min, a.Max}, CreationTime: wire.At(a.Created)})
 	}
-	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
+	page, next, err := service.Page(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +155,8 @@ func (l *Local) describeActivities(_ context.Context, in *describeActivitiesIn) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []scalingActivity{}
-	for _, a := range l.scaler.Activities(deref(in.ResourceId, "")) {
-		if a.NotScaled != "" && !deref(in.IncludeNotScaledActivities, false) {
+	for _, a := range l.scaler.Activities(service.Or(in.ResourceId, "")) {
+		if a.NotScaled != "" && !service.Or(in.IncludeNotScaledActivities, false) {
 			continue
 		}
 		r, _ := autoscale.ParseResource(a.Resource)
@@ -175,7 +176,7 @@ func (l *Local) describeActivities(_ context.Context, in *describeActivitiesIn) 
 		}
 		all = append(all, out)
 	}
-	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
+	page, next, err := service.Page(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
 	}

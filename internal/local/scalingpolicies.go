@@ -8,6 +8,7 @@ import (
 
 	"loadline/internal/alarm"
 	"loadline/internal/autoscale"
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -58,7 +59,7 @@ type putPolicyIn struct {
 	PolicyName, ServiceNamespace, ResourceId, ScalableDimension, PolicyType *string
 	StepScalingPolicyConfiguration                                          *stepConfig
 	TargetTrackingScalingPolicyConfiguration                                *trackingConfig
-	PredictiveScalingPolicyConfiguration                                    *nothing
+	PredictiveScalingPolicyConfiguration                                    *service.Nothing
 }
 
 type putPolicyOut struct {
@@ -75,13 +76,13 @@ func (l *Local) putPolicy(_ context.Context, in *putPolicyIn) (*putPolicyOut, er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := autoscale.Policy{Name: deref(in.PolicyName, ""), Resource: id}
+	p := autoscale.Policy{Name: service.Or(in.PolicyName, ""), Resource: id}
 	for _, old := range l.scaler.Policies(id) {
 		if old.Name == p.Name {
 			p.Tracking, p.Step = old.Tracking, old.Step // what is not given stays
 		}
 	}
-	kind := deref(in.PolicyType, "")
+	kind := service.Or(in.PolicyType, "")
 	switch {
 	case kind == "PredictiveScaling" || in.PredictiveScalingPolicyConfiguration != nil:
 		return nil, wire.Refuse(wire.ValidationException, "Predictive scaling is supported on Amazon ECS services only.")
@@ -138,12 +139,12 @@ func (c *trackingConfig) read() (*autoscale.Tracking, error) {
 		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'targetTrackingScalingPolicyConfiguration.targetValue' failed to satisfy constraint: Member must not be null")
 	}
 	tt := &autoscale.Tracking{Target: *c.TargetValue, OutCooldown: seconds(c.ScaleOutCooldown), InCooldown: seconds(c.ScaleInCooldown),
-		NoScaleIn: deref(c.DisableScaleIn, false)}
+		NoScaleIn: service.Or(c.DisableScaleIn, false)}
 	if p := c.PredefinedMetricSpecification; p != nil {
 		if p.ResourceLabel != nil {
 			return nil, wire.Refuse(wire.ValidationException, "A resource label is for ALBRequestCountPerTarget only.")
 		}
-		tt.Predefined = deref(p.PredefinedMetricType, "")
+		tt.Predefined = service.Or(p.PredefinedMetricType, "")
 	}
 	if m := c.CustomizedMetricSpecification; m != nil {
 		if m.Metrics != nil {
@@ -156,7 +157,7 @@ func (c *trackingConfig) read() (*autoscale.Tracking, error) {
 			tt.Custom = &q
 			return tt, nil
 		}
-		q := alarm.Query{Namespace: deref(m.Namespace, ""), Name: deref(m.MetricName, ""), Statistic: deref(m.Statistic, ""), Unit: deref(m.Unit, "")}
+		q := alarm.Query{Namespace: service.Or(m.Namespace, ""), Name: service.Or(m.MetricName, ""), Statistic: service.Or(m.Statistic, ""), Unit: service.Or(m.Unit, "")}
 		for _, d := range m.Dimensions {
 			q.Dims = append(q.Dims, alarm.Dimension(d))
 		}
@@ -166,10 +167,10 @@ func (c *trackingConfig) read() (*autoscale.Tracking, error) {
 }
 
 func (c *stepConfig) read() *autoscale.Step {
-	st := &autoscale.Step{Adjustment: autoscale.Adjustment(deref(c.AdjustmentType, "")), MinMagnitude: deref(c.MinAdjustmentMagnitude, 0),
-		Cooldown: seconds(c.Cooldown), Aggregation: deref(c.MetricAggregationType, "")}
+	st := &autoscale.Step{Adjustment: autoscale.Adjustment(service.Or(c.AdjustmentType, "")), MinMagnitude: service.Or(c.MinAdjustmentMagnitude, 0),
+		Cooldown: seconds(c.Cooldown), Aggregation: service.Or(c.MetricAggregationType, "")}
 	for _, a := range c.StepAdjustments {
-		st.Steps = append(st.Steps, autoscale.StepAdjustment{Lower: a.MetricIntervalLowerBound, Upper: a.MetricIntervalUpperBound, Change: deref(a.ScalingAdjustment, 0)})
+		st.Steps = append(st.Steps, autoscale.StepAdjustment{Lower: a.MetricIntervalLowerBound, Upper: a.MetricIntervalUpperBound, Change: service.Or(a.ScalingAdjustment, 0)})
 	}
 	return st
 }
@@ -178,14 +179,14 @@ type policyNameIn struct {
 	PolicyName, ServiceNamespace, ResourceId, ScalableDimension *string
 }
 
-func (l *Local) deletePolicy(_ context.Context, in *policyNameIn) (*nothing, error) {
+func (l *Local) deletePolicy(_ context.Context, in *policyNameIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &nothing{}, scaleFault(l.scaler.DeletePolicy(id, deref(in.PolicyName, "")))
+	return &service.Nothing{}, scaleFault(l.scaler.DeletePolicy(id, service.Or(in.PolicyName, "")))
 }
 
 type describePoliciesIn struct {
@@ -230,14 +231,14 @@ func (l *Local) describePolicies(_ context.Context, in *describePoliciesIn) (*de
 		return nil, err
 	}
 	if l.denied("cloudwatch:DescribeAlarms") {
-		f := wire.Refuse("FailedResourceAccessException", "%s is not authorized to perform: cloudwatch:DescribeAlarms", l.user())
+		f := wire.Refuse("FailedResourceAccessException", "%s is not authorized to perform: cloudwatch:DescribeAlarms", l.account.User())
 		f.HTTP = 400
 		return nil, f
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := []scalingPolicy{}
-	for _, p := range l.scaler.Policies(deref(in.ResourceId, "")) {
+	for _, p := range l.scaler.Policies(service.Or(in.ResourceId, "")) {
 		if len(in.PolicyNames) > 0 && !slices.Contains(in.PolicyNames, p.Name) {
 			continue
 		}
@@ -251,7 +252,7 @@ func (l *Local) describePolicies(_ context.Context, in *describePoliciesIn) (*de
 		}
 		all = append(all, out)
 	}
-	page, next, err := paged(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
+	page, next, err := service.Page(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
 	}

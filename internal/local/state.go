@@ -104,7 +104,7 @@ type savedEvent struct {
 func (l *Local) state() ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := savedAccount{Schema: stateSchema, Tags: l.tags, Scaling: l.scaler.Save()}
+	s := savedAccount{Schema: stateSchema, Tags: l.tags.All(), Scaling: l.scaler.Save()}
 	for _, name := range sorted(l.models) {
 		m := l.models[name]
 		s.Models = append(s.Models, savedModel{m.name, m.created, m.members, m.run})
@@ -188,8 +188,8 @@ func (l *Local) restore(saved []byte) (*savedAccount, error) {
 	for _, c := range s.Configs {
 		l.configs[c.Name] = c.restored()
 	}
-	if s.Tags != nil {
-		l.tags = s.Tags
+	for arn, tags := range s.Tags {
+		l.tags.Set(arn, tags)
 	}
 	for _, d := range s.Dashboards {
 		l.dashboards[d.Name] = &dashboard{d.Name, d.Body, d.Modified}

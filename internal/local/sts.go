@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -16,17 +17,17 @@ const (
 )
 
 // tokens is STS: it says who is calling: always the same user, unless it has taken a role.
-var tokens = service{"AWSSecurityTokenServiceV20110615", map[string]operation{
-	"GetCallerIdentity": op((*Local).getCallerIdentity),
-	"AssumeRole":        op((*Local).assumeRole),
-}}
+func (l *Local) tokens() service.Service {
+	return service.Service{Target: "AWSSecurityTokenServiceV20110615", Name: "sts", Version: "2011-06-15", Namespace: "https://sts.amazonaws.com/doc/2011-06-15/", Operations: service.Operations{
+		"GetCallerIdentity": service.Op(l.getCallerIdentity),
+		"AssumeRole":        service.Op(l.assumeRole),
+	}}
+}
 
 type callerOut struct{ UserId, Account, Arn string }
 
-func (l *Local) user() string { return fmt.Sprintf("arn:aws:iam::%s:user/local", l.cfg.Account) }
-
-func (l *Local) getCallerIdentity(context.Context, *nothing) (*callerOut, error) {
-	return &callerOut{"AIDALOCAL", l.cfg.Account, l.user()}, nil
+func (l *Local) getCallerIdentity(context.Context, *service.Nothing) (*callerOut, error) {
+	return &callerOut{"AIDALOCAL", l.cfg.Account, l.account.User()}, nil
 }
 
 type assumeIn struct {
@@ -46,12 +47,12 @@ type keys struct {
 
 // assumeRole hands out the keys that a signature is checked with anyway.
 func (l *Local) assumeRole(_ context.Context, in *assumeIn) (*assumeOut, error) {
-	_, role, ok := strings.Cut(deref(in.RoleArn, ""), ":role/")
-	session := deref(in.RoleSessionName, "")
+	_, role, ok := strings.Cut(service.Or(in.RoleArn, ""), ":role/")
+	session := service.Or(in.RoleSessionName, "")
 	if !ok || session == "" {
 		return nil, wire.Refuse(wire.ValidationError, "AssumeRole needs a RoleArn and a RoleSessionName.")
 	}
-	out := &assumeOut{Credentials: keys{accessKey, secretKey, "local", wire.At(l.now().Add(time.Duration(deref(in.DurationSeconds, 3600)) * time.Second))}}
+	out := &assumeOut{Credentials: keys{accessKey, secretKey, "local", wire.At(l.now().Add(time.Duration(service.Or(in.DurationSeconds, 3600)) * time.Second))}}
 	out.AssumedRoleUser.AssumedRoleId = "AROALOCAL:" + session
 	out.AssumedRoleUser.Arn = fmt.Sprintf("arn:aws:sts::%s:assumed-role/%s/%s", l.cfg.Account, role, session)
 	return out, nil

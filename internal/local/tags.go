@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -12,17 +13,17 @@ import (
 
 type cwTagsIn struct {
 	ResourceARN *string
-	Tags        []tag
+	Tags        []service.Tag
 	TagKeys     []string
 }
 
-type cwTagsOut struct{ Tags []tag }
+type cwTagsOut struct{ Tags []service.Tag }
 
-// cwTagged is the tags of an alarm or a dashboard. l.mu is held.
-func (l *Local) cwTagged(arn *string) (map[string]string, error) {
-	a := deref(arn, "")
+// cwTagged is the ARN of an alarm or a dashboard that is there. l.mu is held.
+func (l *Local) cwTagged(arn *string) (string, error) {
+	a := service.Or(arn, "")
 	exists := false
-	if name, ok := strings.CutPrefix(a, l.arn("cloudwatch", "alarm:")); ok {
+	if name, ok := strings.CutPrefix(a, l.account.ARN("cloudwatch", "alarm:")); ok {
 		_, exists = l.scaler.Alarm(name)
 	} else if name, ok := strings.CutPrefix(a, l.dashboardARN("")); ok {
 		exists = l.dashboards[name] != nil
@@ -30,51 +31,39 @@ func (l *Local) cwTagged(arn *string) (map[string]string, error) {
 	if !exists {
 		f := wire.Refuse(wire.ResourceNotFound, "Unknown resource: %s", a)
 		f.HTTP = 404
-		return nil, f
+		return "", f
 	}
-	return l.tagsOf(a), nil
+	return a, nil
 }
 
-// tagsOf is the tags of a resource, whatever it is. l.mu is held.
-func (l *Local) tagsOf(arn string) map[string]string {
-	if l.tags[arn] == nil {
-		l.tags[arn] = map[string]string{}
-	}
-	return l.tags[arn]
-}
-
-func (l *Local) cwTag(_ context.Context, in *cwTagsIn) (*nothing, error) {
+func (l *Local) cwTag(_ context.Context, in *cwTagsIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.cwTagged(in.ResourceARN)
+	arn, err := l.cwTagged(in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range in.Tags {
-		have[t.Key] = t.Value
-	}
-	return &nothing{}, nil
+	l.tags.Add(arn, in.Tags)
+	return &service.Nothing{}, nil
 }
 
-func (l *Local) cwUntag(_ context.Context, in *cwTagsIn) (*nothing, error) {
+func (l *Local) cwUntag(_ context.Context, in *cwTagsIn) (*service.Nothing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.cwTagged(in.ResourceARN)
+	arn, err := l.cwTagged(in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range in.TagKeys {
-		delete(have, k)
-	}
-	return &nothing{}, nil
+	l.tags.Remove(arn, in.TagKeys)
+	return &service.Nothing{}, nil
 }
 
 func (l *Local) cwListTags(_ context.Context, in *cwTagsIn) (*cwTagsOut, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, err := l.cwTagged(in.ResourceARN)
+	arn, err := l.cwTagged(in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	return &cwTagsOut{sortedTags(have)}, nil
+	return &cwTagsOut{service.SortedTags(l.tags.Of(arn))}, nil
 }

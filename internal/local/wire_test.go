@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func TestOddRequests(t *testing.T) {
 		"no JSON":      {"POST", "/", "{", "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
 		"a wrong type": {"POST", "/", `{"EndpointName":7}`, "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
 		"nothing":      {"POST", "/", "", "SageMaker.DescribeEndpoint", "", 400, wire.ValidationException},
-		"too much":     {"POST", "/", strings.Repeat(" ", maxControlBody+1), "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
+		"too much":     {"POST", "/", strings.Repeat(" ", service.MostBody+1), "SageMaker.DescribeEndpoint", "", 400, wire.Serialization},
 		"no CBOR":      {"POST", "/service/GraniteServiceVersion20100801/operation/GetMetricData", "\xff", "", "application/cbor", 400, wire.Serialization},
 		"no gzip":      {"POST", "/", "plain", "SageMaker.DescribeEndpoint", "gzip", 400, wire.Serialization},
 		"GET runtime":  {"GET", "/endpoints/x/invocations", "", "", "", 400, wire.UnknownOperation},
