@@ -74,9 +74,7 @@ func TestThreeAnswers(t *testing.T) {
 	if err != nil || out.EndpointStatus != "Creating" || !out.LastModifiedTime.Equal(*out.CreationTime) || out.FailureReason != nil || len(w.specs) > 0 {
 		t.Errorf("stuck: %v %+v", err, out)
 	}
-	w.logbook.mu.Lock()
-	defer w.logbook.mu.Unlock()
-	if len(w.logbook.groups) != 0 {
+	if len(w.logs.Save()) != 0 {
 		t.Error("what never came has logged")
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"loadline/internal/autoscale"
 	"loadline/internal/duplex"
 	"loadline/internal/fleet"
+	"loadline/internal/local/logs"
 	"loadline/internal/local/service"
 	"loadline/internal/metric"
 )
@@ -174,6 +175,7 @@ type Local struct {
 	shut   bool            // no request is let in any more
 	routes atomic.Pointer[map[string]*route]
 	tags   *service.Tags
+	logs   *logs.Logs
 
 	mu         sync.Mutex // guards all below
 	rng        *rand.Rand
@@ -216,9 +218,10 @@ func New(cfg Config) (*Local, error) {
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
 		tags: service.NewTags(), components: map[string]*component{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
 	}
+	l.logs = logs.New(l.account, l.now, l.observe)
 	l.absent = &service.Absent{Log: l.log}
 	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.admit, Services: []service.Service{
-		l.sagemaker(), l.autoscaling(), l.cloudwatch(), l.logging(), l.quotas(), l.tokens(), l.access()}}
+		l.sagemaker(), l.autoscaling(), l.cloudwatch(), l.logs.Service(), l.quotas(), l.tokens(), l.access()}}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},
 		Rand: l.rngOf("autoscaling")})

@@ -316,7 +316,7 @@ func (l *Local) spec(ep *endpoint, d *deployment, e fleet.Event) Spec {
 			if e.Component != "" {
 				group = "/aws/sagemaker/InferenceComponents/" + e.Component
 			}
-			s.Output = &output{l: l, group: group, stream: s.Variant + "/" + s.ID}
+			s.Output = l.logs.Output(group, s.Variant+"/"+s.ID)
 			return s
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"loadline/internal/local/logs"
 	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
@@ -281,7 +282,7 @@ func (iv *invocation) refused(resp *http.Response) {
 		whose = "client"
 	}
 	f := wire.Refuse(wire.ModelError, "Received %s error (%d) from primary with message %q. See %s in account %s for more information.",
-		whose, resp.StatusCode, body, iv.log().group, iv.l.cfg.Account)
+		whose, resp.StatusCode, body, iv.log().Group, iv.l.cfg.Account)
 	f.More = map[string]any{"OriginalStatusCode": resp.StatusCode, "OriginalMessage": string(body)}
 	iv.modelFault(f)
 }
@@ -297,16 +298,16 @@ func (iv *invocation) broke(ctx context.Context, err error) {
 		message = "Your invocation timed out while waiting for a response from container primary. Review the latency metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
 	}
 	f := wire.Refuse(wire.ModelError, "Received server error (0) from primary with message %q. See %s in account %s for more information.",
-		message, iv.log().group, iv.l.cfg.Account)
+		message, iv.log().Group, iv.l.cfg.Account)
 	f.More = map[string]any{"OriginalStatusCode": 0, "OriginalMessage": message}
 	iv.modelFault(f)
 }
 
 // log is where the container's output goes.
-func (iv *invocation) log() *output { return iv.instance.spec.Output.(*output) }
+func (iv *invocation) log() *logs.Output { return iv.instance.spec.Output.(*logs.Output) }
 
 func (iv *invocation) modelFault(f *wire.Fault) {
-	f.More["LogStreamArn"] = iv.l.account.ARN("logs", "log-group:"+iv.log().group+":log-stream:"+iv.log().stream)
+	f.More["LogStreamArn"] = iv.l.account.ARN("logs", "log-group:"+iv.log().Group+":log-stream:"+iv.log().Stream)
 	iv.refuse(f)
 }
 

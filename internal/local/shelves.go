@@ -8,7 +8,6 @@ import (
 
 // shelves is what an account keeps that no endpoint depends on.
 type shelves struct {
-	logbook    *logbook // has its own lock
 	dashboards map[string]*dashboard
 	identities identities
 	breaker    breaker // has its own lock
@@ -16,7 +15,7 @@ type shelves struct {
 }
 
 func newShelves(faults *rand.Rand) shelves {
-	return shelves{logbook: newLogbook(), dashboards: map[string]*dashboard{}, identities: newIdentities(), breaker: breaker{rng: faults}}
+	return shelves{dashboards: map[string]*dashboard{}, identities: newIdentities(), breaker: breaker{rng: faults}}
 }
 
 // sorted is a map's keys in order.

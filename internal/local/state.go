@@ -9,6 +9,7 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/logs"
 )
 
 // What survives a restart: what the account was told. Its metrics, its activities and the instances themselves do not; the
@@ -18,7 +19,6 @@ import (
 const (
 	stateSchema = "loadline/account/1"
 	saveEvery   = time.Second
-	savedEvents = 200 // of a log stream, the newest
 )
 
 type savedAccount struct {
@@ -30,7 +30,7 @@ type savedAccount struct {
 	Dashboards []savedDashboard
 	Roles      []savedRole
 	Policies   []savedPolicy
-	Groups     []savedGroup
+	Groups     []logs.Group
 	Tags       map[string]map[string]string
 	Scaling    autoscale.Saved
 }
@@ -80,26 +80,6 @@ type savedPolicy struct {
 	Tags                        map[string]string
 }
 
-type savedGroup struct {
-	Name      string
-	Created   time.Time
-	Retention int
-	Tags      map[string]string
-	Streams   []savedStream
-}
-
-type savedStream struct {
-	Name              string
-	Created, Ingested time.Time
-	Dropped           int
-	Events            []savedEvent
-}
-
-type savedEvent struct {
-	At, Ingested time.Time
-	Text         string
-}
-
 // state is the account as it is saved.
 func (l *Local) state() ([]byte, error) {
 	l.mu.Lock()
@@ -141,11 +121,7 @@ func (l *Local) state() ([]byte, error) {
 		p := l.identities.policies[arn]
 		s.Policies = append(s.Policies, savedPolicy{p.name, p.path, p.document, p.about, p.created, p.tags})
 	}
-	l.logbook.mu.Lock()
-	defer l.logbook.mu.Unlock()
-	for _, name := range sorted(l.logbook.groups) {
-		s.Groups = append(s.Groups, l.logbook.groups[name].saved())
-	}
+	s.Groups = l.logs.Save()
 	return json.Marshal(s)
 }
 
@@ -155,20 +131,6 @@ func (c *endpointConfig) saved() savedConfig {
 
 func (c savedConfig) restored() *endpointConfig {
 	return &endpointConfig{name: c.Name, created: c.Created, members: c.Members, variants: c.Variants}
-}
-
-func (g *logGroup) saved() savedGroup {
-	out := savedGroup{g.name, g.created, g.retention, g.tags, nil}
-	for _, name := range sorted(g.streams) {
-		s := g.streams[name]
-		from := max(0, len(s.events)-savedEvents)
-		o := savedStream{s.name, s.created, s.ingested, s.dropped + from, nil}
-		for _, e := range s.events[from:] {
-			o.Events = append(o.Events, savedEvent{e.at, e.ingested, e.text})
-		}
-		out.Streams = append(out.Streams, o)
-	}
-	return out
 }
 
 // restore makes the account what it was when it was saved; what its endpoints need to be in service first is in resume.
@@ -210,22 +172,7 @@ func (l *Local) restore(saved []byte) (*savedAccount, error) {
 	for _, p := range s.Policies {
 		l.identities.policies[l.iamARN("policy", p.Path, p.Name)] = &managedPolicy{p.Name, p.Path, p.Document, p.About, p.Created, p.Tags}
 	}
-	l.logbook.mu.Lock()
-	for _, g := range s.Groups {
-		own := l.logbook.group(g.Name, g.Created)
-		own.retention = g.Retention
-		for k, v := range g.Tags {
-			own.tags[k] = v
-		}
-		for _, st := range g.Streams {
-			to := own.stream(st.Name, st.Created)
-			to.dropped = st.Dropped
-			for _, e := range st.Events {
-				to.put(e.Ingested, logEvent{at: e.At, text: e.Text})
-			}
-		}
-	}
-	l.logbook.mu.Unlock()
+	l.logs.Restore(s.Groups)
 	for _, e := range s.Endpoints {
 		if len(e.Config.Variants) != len(e.Spec.Variants) {
 			return nil, fmt.Errorf("endpoint %s does not fit its configuration", e.Spec.Name)

@@ -1,4 +1,4 @@
-package local
+package logs
 
 import (
 	"cmp"
@@ -15,23 +15,23 @@ import (
 	"loadline/internal/wire"
 )
 
-// logging is CloudWatch Logs: what the containers print, and what is put here.
-func (l *Local) logging() service.Service {
+// Service is its operations.
+func (l *Logs) Service() service.Service {
 	return service.Service{Target: "Logs_20140328", Name: "logs", Operations: service.Operations{
-		"CreateLogGroup":        service.Op(l.createLogGroup),
-		"DeleteLogGroup":        service.Op(l.deleteLogGroup),
-		"DescribeLogGroups":     service.Op(l.describeLogGroups),
+		"CreateLogGroup":        service.Op(l.createGroup),
+		"DeleteLogGroup":        service.Op(l.deleteGroup),
+		"DescribeLogGroups":     service.Op(l.describeGroups),
 		"PutRetentionPolicy":    service.Op(l.putRetention),
 		"DeleteRetentionPolicy": service.Op(l.deleteRetention),
-		"CreateLogStream":       service.Op(l.createLogStream),
-		"DeleteLogStream":       service.Op(l.deleteLogStream),
-		"DescribeLogStreams":    service.Op(l.describeLogStreams),
-		"PutLogEvents":          service.Op(l.putLogEvents),
-		"GetLogEvents":          service.Op(l.getLogEvents),
-		"FilterLogEvents":       service.Op(l.filterLogEvents),
-		"TagResource":           service.Op(l.tagLog),
-		"UntagResource":         service.Op(l.untagLog),
-		"ListTagsForResource":   service.Op(l.listLogTags),
+		"CreateLogStream":       service.Op(l.createStream),
+		"DeleteLogStream":       service.Op(l.deleteStream),
+		"DescribeLogStreams":    service.Op(l.describeStreams),
+		"PutLogEvents":          service.Op(l.putEvents),
+		"GetLogEvents":          service.Op(l.getEvents),
+		"FilterLogEvents":       service.Op(l.filterEvents),
+		"TagResource":           service.Op(l.tag),
+		"UntagResource":         service.Op(l.untag),
+		"ListTagsForResource":   service.Op(l.listTags),
 	}}
 }
 
@@ -39,7 +39,9 @@ func (l *Local) logging() service.Service {
 const (
 	mostPutEvents = 10_000
 	mostGetEvents = 10_000
-	mostLogPage   = 50
+	mostPage      = 50
+	oldestPut     = 14 * 24 * time.Hour
+	furthestPut   = 2 * time.Hour
 )
 
 var (
@@ -47,7 +49,7 @@ var (
 	streamForm = regexp.MustCompile(`^[^:*]{1,512}$`)
 )
 
-func logFault(format string, args ...any) error {
+func fault(format string, args ...any) error {
 	return wire.Refuse(wire.InvalidParameter, format, args...)
 }
 
@@ -58,27 +60,27 @@ func groupName(name, identifier *string) (string, error) {
 		n = strings.TrimSuffix(after, ":*")
 	}
 	if !groupForm.MatchString(n) {
-		return "", logFault("1 validation error detected: Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", n)
+		return "", fault("1 validation error detected: Value '%s' at 'logGroupName' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_/#A-Za-z0-9]+", n)
 	}
 	return n, nil
 }
 
 // found runs f on a group that exists, under the log's lock.
-func (l *Local) found(name, identifier *string, f func(*logGroup) error) error {
+func (l *Logs) found(name, identifier *string, f func(*group) error) error {
 	n, err := groupName(name, identifier)
 	if err != nil {
 		return err
 	}
-	l.logbook.mu.Lock()
-	defer l.logbook.mu.Unlock()
-	g := l.logbook.groups[n]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[n]
 	if g == nil {
 		return wire.Refuse(wire.ResourceNotFound, "The specified log group does not exist.")
 	}
 	return f(g)
 }
 
-func (g *logGroup) named(stream *string) (*logStream, error) {
+func (g *group) named(stream *string) (*stream, error) {
 	if s := g.streams[service.Or(stream, "")]; s != nil {
 		return s, nil
 	}
@@ -90,17 +92,17 @@ type createGroupIn struct {
 	Tags         map[string]string `json:"tags"`
 }
 
-func (l *Local) createLogGroup(_ context.Context, in *createGroupIn) (*service.Nothing, error) {
+func (l *Logs) createGroup(_ context.Context, in *createGroupIn) (*service.Nothing, error) {
 	name, err := groupName(in.LogGroupName, nil)
 	if err != nil {
 		return nil, err
 	}
-	l.logbook.mu.Lock()
-	defer l.logbook.mu.Unlock()
-	if l.logbook.groups[name] != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.groups[name] != nil {
 		return nil, wire.Refuse(wire.ResourceExists, "The specified log group already exists")
 	}
-	maps.Copy(l.logbook.group(name, l.now()).tags, in.Tags)
+	maps.Copy(l.group(name, l.now()).tags, in.Tags)
 	return &service.Nothing{}, nil
 }
 
@@ -110,28 +112,28 @@ type groupIn struct {
 	RetentionInDays *int    `json:"retentionInDays"`
 }
 
-func (l *Local) deleteLogGroup(_ context.Context, in *groupIn) (*service.Nothing, error) {
-	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
-		delete(l.logbook.groups, g.name)
+func (l *Logs) deleteGroup(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *group) error {
+		delete(l.groups, g.name)
 		return nil
 	})
 }
 
 var retentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
-func (l *Local) putRetention(_ context.Context, in *groupIn) (*service.Nothing, error) {
+func (l *Logs) putRetention(_ context.Context, in *groupIn) (*service.Nothing, error) {
 	days := service.Or(in.RetentionInDays, 0)
 	if !slices.Contains(retentions, days) {
-		return nil, logFault("1 validation error detected: Value '%d' at 'retentionInDays' failed to satisfy constraint: Member must satisfy enum value set: %v", days, retentions)
+		return nil, fault("1 validation error detected: Value '%d' at 'retentionInDays' failed to satisfy constraint: Member must satisfy enum value set: %v", days, retentions)
 	}
-	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *group) error {
 		g.retention = days
 		return nil
 	})
 }
 
-func (l *Local) deleteRetention(_ context.Context, in *groupIn) (*service.Nothing, error) {
-	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+func (l *Logs) deleteRetention(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *group) error {
 		g.retention = 0
 		return nil
 	})
@@ -160,14 +162,14 @@ type groupOut struct {
 	GroupARN  string `json:"logGroupArn"`
 }
 
-func (l *Local) groupARN(name string) string { return l.account.ARN("logs", "log-group:"+name) }
+func (l *Logs) groupARN(name string) string { return l.account.ARN("logs", "log-group:"+name) }
 
-func (l *Local) describeLogGroups(_ context.Context, in *describeGroupsIn) (*describeGroupsOut, error) {
-	l.logbook.mu.Lock()
-	defer l.logbook.mu.Unlock()
+func (l *Logs) describeGroups(_ context.Context, in *describeGroupsIn) (*describeGroupsOut, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var all []groupOut
-	for _, name := range slices.Sorted(maps.Keys(l.logbook.groups)) {
-		g := l.logbook.groups[name]
+	for _, name := range slices.Sorted(maps.Keys(l.groups)) {
+		g := l.groups[name]
 		if !strings.HasPrefix(name, service.Or(in.Prefix, "")) || !strings.Contains(name, service.Or(in.Pattern, "")) {
 			continue
 		}
@@ -177,16 +179,16 @@ func (l *Local) describeLogGroups(_ context.Context, in *describeGroupsIn) (*des
 		}
 		all = append(all, groupOut{name, g.created.UnixMilli(), g.retention, 0, arn + ":*", bytes, "STANDARD", arn})
 	}
-	page, next, err := service.Page(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
+	page, next, err := service.Page(all, in.Limit, in.Next, mostPage, mostPage, wire.InvalidParameter)
 	return &describeGroupsOut{append([]groupOut{}, page...), next}, err
 }
 
-func (l *Local) createLogStream(_ context.Context, in *groupIn) (*service.Nothing, error) {
+func (l *Logs) createStream(_ context.Context, in *groupIn) (*service.Nothing, error) {
 	name := service.Or(in.LogStreamName, "")
 	if !streamForm.MatchString(name) {
-		return nil, logFault("1 validation error detected: Value '%s' at 'logStreamName' failed to satisfy constraint: Member must satisfy regular expression pattern: [^:*]*", name)
+		return nil, fault("1 validation error detected: Value '%s' at 'logStreamName' failed to satisfy constraint: Member must satisfy regular expression pattern: [^:*]*", name)
 	}
-	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *group) error {
 		if g.streams[name] != nil {
 			return wire.Refuse(wire.ResourceExists, "The specified log stream already exists")
 		}
@@ -195,8 +197,8 @@ func (l *Local) createLogStream(_ context.Context, in *groupIn) (*service.Nothin
 	})
 }
 
-func (l *Local) deleteLogStream(_ context.Context, in *groupIn) (*service.Nothing, error) {
-	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *logGroup) error {
+func (l *Logs) deleteStream(_ context.Context, in *groupIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.LogGroupName, nil, func(g *group) error {
 		s, err := g.named(in.LogStreamName)
 		if err != nil {
 			return err
@@ -232,14 +234,14 @@ type streamOut struct {
 	Bytes    int    `json:"storedBytes"`
 }
 
-func (l *Local) describeLogStreams(_ context.Context, in *describeStreamsIn) (*describeStreamsOut, error) {
+func (l *Logs) describeStreams(_ context.Context, in *describeStreamsIn) (*describeStreamsOut, error) {
 	out := &describeStreamsOut{}
 	order := service.Or(in.OrderBy, "LogStreamName")
 	if order == "LastEventTime" && in.Prefix != nil {
-		return nil, logFault("Cannot order by LastEventTime with a logStreamNamePrefix.")
+		return nil, fault("Cannot order by LastEventTime with a logStreamNamePrefix.")
 	}
-	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
-		streams := slices.SortedFunc(maps.Values(g.streams), func(a, b *logStream) int {
+	return out, l.found(in.Group, in.Identifier, func(g *group) error {
+		streams := slices.SortedFunc(maps.Values(g.streams), func(a, b *stream) int {
 			c := strings.Compare(a.name, b.name)
 			if order == "LastEventTime" {
 				c = cmp.Or(a.last().Compare(b.last()), c)
@@ -257,22 +259,22 @@ func (l *Local) describeLogStreams(_ context.Context, in *describeStreamsIn) (*d
 			o := streamOut{Name: s.name, Created: s.created.UnixMilli(), Token: fmt.Sprintf("%056d", s.dropped+len(s.events)),
 				ARN: l.groupARN(g.name) + ":log-stream:" + s.name, Bytes: s.bytes}
 			if len(s.events) > 0 {
-				first, last, ingested := s.events[0].at.UnixMilli(), s.last().UnixMilli(), s.ingested.UnixMilli()
+				first, last, ingested := s.events[0].At.UnixMilli(), s.last().UnixMilli(), s.ingested.UnixMilli()
 				o.First, o.Last, o.Ingested = &first, &last, &ingested
 			}
 			all = append(all, o)
 		}
-		page, next, err := service.Page(all, in.Limit, in.Next, mostLogPage, mostLogPage, wire.InvalidParameter)
+		page, next, err := service.Page(all, in.Limit, in.Next, mostPage, mostPage, wire.InvalidParameter)
 		out.Streams, out.Next = append([]streamOut{}, page...), next
 		return err
 	})
 }
 
-func (s *logStream) last() time.Time {
+func (s *stream) last() time.Time {
 	if len(s.events) == 0 {
 		return time.Time{}
 	}
-	return s.events[len(s.events)-1].at
+	return s.events[len(s.events)-1].At
 }
 
 type putEventsIn struct {
@@ -294,21 +296,21 @@ type rejectedEvents struct {
 	Old *int `json:"tooOldLogEventEndIndex,omitempty"`
 }
 
-// putLogEvents stores events, those too old or too new left out; EMF lines among them become metrics.
-func (l *Local) putLogEvents(_ context.Context, in *putEventsIn) (*putEventsOut, error) {
+// putEvents stores events, those too old or too new left out; EMF lines among them become metrics.
+func (l *Logs) putEvents(_ context.Context, in *putEventsIn) (*putEventsOut, error) {
 	if len(in.Events) == 0 || len(in.Events) > mostPutEvents {
-		return nil, logFault("1 validation error detected: Value at 'logEvents' failed to satisfy constraint: Member must have length between 1 and %d", mostPutEvents)
+		return nil, fault("1 validation error detected: Value at 'logEvents' failed to satisfy constraint: Member must have length between 1 and %d", mostPutEvents)
 	}
 	now := l.now()
-	var good []logEvent
+	var good []Event
 	rejected := &rejectedEvents{}
 	for i, e := range in.Events {
 		if e.At == nil || e.Text == nil || *e.Text == "" {
-			return nil, logFault("1 validation error detected: Value null at 'logEvents.%d.member' failed to satisfy constraint: timestamp and message must not be null", i+1)
+			return nil, fault("1 validation error detected: Value null at 'logEvents.%d.member' failed to satisfy constraint: timestamp and message must not be null", i+1)
 		}
 		at := time.UnixMilli(*e.At)
 		if i > 0 && *e.At < *in.Events[i-1].At {
-			return nil, logFault("Log events in a single PutLogEvents request must be in chronological order.")
+			return nil, fault("Log events in a single PutLogEvents request must be in chronological order.")
 		}
 		switch {
 		case at.After(now.Add(furthestPut)):
@@ -319,11 +321,11 @@ func (l *Local) putLogEvents(_ context.Context, in *putEventsIn) (*putEventsOut,
 			end := i + 1
 			rejected.Old = &end
 		default:
-			good = append(good, logEvent{at: at, text: *e.Text})
+			good = append(good, Event{At: at, Text: *e.Text})
 		}
 	}
 	out := &putEventsOut{}
-	err := l.found(in.Group, nil, func(g *logGroup) error {
+	err := l.found(in.Group, nil, func(g *group) error {
 		s, err := g.named(in.Stream)
 		if err != nil {
 			return err
@@ -336,7 +338,7 @@ func (l *Local) putLogEvents(_ context.Context, in *putEventsIn) (*putEventsOut,
 		return nil, err
 	}
 	for _, e := range good {
-		l.observe(e.text, now)
+		l.observe(e.Text, now)
 	}
 	if rejected.New != nil || rejected.Old != nil {
 		out.Rejected = rejected
@@ -368,20 +370,20 @@ type eventOut struct {
 }
 
 // within says whether an event lies in [start, end), in milliseconds.
-func (e *logEvent) within(start, end *int64) bool {
-	at := e.at.UnixMilli()
+func (e *Event) within(start, end *int64) bool {
+	at := e.At.UnixMilli()
 	return (start == nil || at >= *start) && (end == nil || at < *end)
 }
 
-// getLogEvents is a page of a stream. A token is f/ or b/ and the number of an event since the stream's beginning: what
+// getEvents is a page of a stream. A token is f/ or b/ and the number of an event since the stream's beginning: what
 // comes from it on, or what comes before it. The forward token of the last page leads to itself, as AWS's does.
-func (l *Local) getLogEvents(_ context.Context, in *getEventsIn) (*getEventsOut, error) {
+func (l *Logs) getEvents(_ context.Context, in *getEventsIn) (*getEventsOut, error) {
 	limit := service.Or(in.Limit, mostGetEvents)
 	if limit < 1 || limit > mostGetEvents {
-		return nil, logFault("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and %d", limit, mostGetEvents)
+		return nil, fault("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and %d", limit, mostGetEvents)
 	}
 	out := &getEventsOut{Events: []eventOut{}}
-	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
+	return out, l.found(in.Group, in.Identifier, func(g *group) error {
 		s, err := g.named(in.Stream)
 		if err != nil {
 			return err
@@ -394,7 +396,7 @@ func (l *Local) getLogEvents(_ context.Context, in *getEventsIn) (*getEventsOut,
 			way, number, ok := strings.Cut(*in.Next, "/")
 			n, err := strconv.Atoi(number)
 			if !ok || err != nil || way != "f" && way != "b" || n < 0 {
-				return logFault("The specified nextToken is invalid.")
+				return fault("The specified nextToken is invalid.")
 			}
 			from, back = min(max(n-s.dropped, 0), len(s.events)), way == "b"
 		}
@@ -417,7 +419,7 @@ func (l *Local) getLogEvents(_ context.Context, in *getEventsIn) (*getEventsOut,
 	})
 }
 
-func (e *logEvent) out() eventOut { return eventOut{e.at.UnixMilli(), e.text, e.ingested.UnixMilli()} }
+func (e *Event) out() eventOut { return eventOut{e.At.UnixMilli(), e.Text, e.Ingested.UnixMilli()} }
 
 type filterIn struct {
 	Group      *string  `json:"logGroupName"`
@@ -445,15 +447,15 @@ type filteredOut struct {
 	ID       string `json:"eventId"`
 }
 
-// filterLogEvents knows patterns of words, each of which an event must have; "-word" must not be there.
-func (l *Local) filterLogEvents(_ context.Context, in *filterIn) (*filterOut, error) {
+// filterEvents knows patterns of words, each of which an event must have; "-word" must not be there.
+func (l *Logs) filterEvents(_ context.Context, in *filterIn) (*filterOut, error) {
 	pattern := strings.TrimSpace(service.Or(in.Pattern, ""))
 	if strings.HasPrefix(pattern, "{") || strings.HasPrefix(pattern, "[") || strings.HasPrefix(pattern, "%") {
-		return nil, logFault("Invalid filter pattern %q: words and quoted phrases are part of this local account.", pattern)
+		return nil, fault("Invalid filter pattern %q: words and quoted phrases are part of this local account.", pattern)
 	}
 	want := words(pattern)
 	out := &filterOut{Searched: []service.Nothing{}}
-	return out, l.found(in.Group, in.Identifier, func(g *logGroup) error {
+	return out, l.found(in.Group, in.Identifier, func(g *group) error {
 		var all []filteredOut
 		for _, name := range slices.Sorted(maps.Keys(g.streams)) {
 			if len(in.Streams) > 0 && !slices.Contains(in.Streams, name) || !strings.HasPrefix(name, service.Or(in.Prefix, "")) {
@@ -461,8 +463,8 @@ func (l *Local) filterLogEvents(_ context.Context, in *filterIn) (*filterOut, er
 			}
 			s := g.streams[name]
 			for i := range s.events {
-				if e := &s.events[i]; e.within(in.Start, in.End) && matches(e.text, want) {
-					all = append(all, filteredOut{name, e.at.UnixMilli(), e.text, e.ingested.UnixMilli(), fmt.Sprintf("%020d%036d", service.Hash(name), s.dropped+i)})
+				if e := &s.events[i]; e.within(in.Start, in.End) && matches(e.Text, want) {
+					all = append(all, filteredOut{name, e.At.UnixMilli(), e.Text, e.Ingested.UnixMilli(), fmt.Sprintf("%020d%036d", service.Hash(name), s.dropped+i)})
 				}
 			}
 		}
@@ -493,25 +495,25 @@ func matches(text string, want []string) bool {
 	return true
 }
 
-type logTagsIn struct {
+type tagsIn struct {
 	ARN  *string           `json:"resourceArn"`
 	Tags map[string]string `json:"tags"`
 	Keys []string          `json:"tagKeys"`
 }
 
-type logTagsOut struct {
+type tagsOut struct {
 	Tags map[string]string `json:"tags"`
 }
 
-func (l *Local) tagLog(_ context.Context, in *logTagsIn) (*service.Nothing, error) {
-	return &service.Nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
+func (l *Logs) tag(_ context.Context, in *tagsIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.ARN, nil, func(g *group) error {
 		maps.Copy(g.tags, in.Tags)
 		return nil
 	})
 }
 
-func (l *Local) untagLog(_ context.Context, in *logTagsIn) (*service.Nothing, error) {
-	return &service.Nothing{}, l.found(in.ARN, nil, func(g *logGroup) error {
+func (l *Logs) untag(_ context.Context, in *tagsIn) (*service.Nothing, error) {
+	return &service.Nothing{}, l.found(in.ARN, nil, func(g *group) error {
 		for _, k := range in.Keys {
 			delete(g.tags, k)
 		}
@@ -519,9 +521,9 @@ func (l *Local) untagLog(_ context.Context, in *logTagsIn) (*service.Nothing, er
 	})
 }
 
-func (l *Local) listLogTags(_ context.Context, in *logTagsIn) (*logTagsOut, error) {
-	out := &logTagsOut{}
-	return out, l.found(in.ARN, nil, func(g *logGroup) error {
+func (l *Logs) listTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
+	out := &tagsOut{}
+	return out, l.found(in.ARN, nil, func(g *group) error {
 		out.Tags = maps.Clone(g.tags)
 		return nil
 	})
