@@ -18,7 +18,8 @@ type flow struct {
 	h       float64
 	t       float64 // seconds
 	eps     float64
-	depth   int // most requests in the system: Q_max, or what the ceiling allows
+	q       int // most requests in the system that the objective allows: Q_max, or less where a cliff is above it
+	depth   int // q, or what the ceiling allows
 	routing string
 	tol     float64 // of ρ*, relative
 
@@ -31,7 +32,8 @@ func newFlow(m Measured, s Scenario, t float64) (flow, error) {
 		return flow{}, err
 	}
 	f := flow{m: m, s: s, model: model, peak: s.peak().perSecond(m.SMean), h: s.SurgeRatio - 1, t: t,
-		eps: s.Epsilon, depth: m.QMax, routing: s.Routing, tol: rhoTol}
+		eps: s.Epsilon, q: m.belowCliff(), routing: s.Routing, tol: rhoTol}
+	f.depth = f.q
 	if f.eps == 0 {
 		f.eps = Epsilon
 	}
@@ -105,7 +107,7 @@ func (f flow) bounds() (best Bound, all []Bound, err error) {
 	all = append(all, bound(BoundDrift, drift, fmt.Sprintf("1/(1 + h) at h = %s: what arrives in the surge is completed; slots get no credit", short(f.h))))
 
 	whole := f
-	whole.depth = f.m.QMax
+	whole.depth = f.q
 	rho, detail, err := whole.variance(drift)
 	if err != nil {
 		return Bound{}, nil, fmt.Errorf("variance bound: %w", err)
@@ -114,7 +116,7 @@ func (f flow) bounds() (best Bound, all []Bound, err error) {
 
 	inner := min(drift, rho)
 	ceilings := Bound{Name: BoundCeilings, Detail: fmt.Sprintf("Q_max / μ = %.2f s of the %g s that the platform allows", float64(f.m.QMax)/f.m.MuPlan, f.s.Ceiling)}
-	if f.depth < f.m.QMax {
+	if f.depth < f.q {
 		if rho, detail, err = f.variance(drift); err != nil {
 			return Bound{}, nil, fmt.Errorf("ceilings: %w", err)
 		}

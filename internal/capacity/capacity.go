@@ -230,6 +230,7 @@ type Measured struct {
 	QSMean        float64 `json:"s_mean_at_q_max_s"`       // mean response there
 	QSource       string  `json:"q_max_source"`            // certified, or why not
 	Lower         bool    `json:"q_max_is_lower"`          // no rung above it missed the objective
+	Cliff         bool    `json:"cliff,omitempty"`         // right above it latency jumps instead of growing
 	SLO           float64 `json:"slo_s"`                   // first audio
 	Pct           float64 `json:"percentile"`              // 95
 	SMean         float64 `json:"s_mean_s"`                // whole response at the lowest usable rung

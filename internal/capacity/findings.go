@@ -149,6 +149,12 @@ func invocationCeiling(longest, ceiling float64) Finding {
 
 func queueDepth(m Measured, r Rule) Finding {
 	f := Finding{Name: "queue_depth", Verdict: OK}
+	if r.QueueMaxDepth < m.QMax && r.QueueMaxDepth == m.belowCliff() {
+		f.Verdict = Warn
+		f.Detail = fmt.Sprintf("depth %d, below Q_max %d: the ladder shows a cliff right above that, where one request more makes every one late", r.QueueMaxDepth, m.QMax)
+		f.Recommendation = "find out what gives way there (memory, a pool of workers, a limit of connections): beside a slope the whole Q_max could be used"
+		return f
+	}
 	if r.QueueMaxDepth < m.QMax {
 		f.Verdict = Warn
 		f.Detail = fmt.Sprintf("depth %d, below Q_max %d: the last of more would wait beyond the platform's %g s", r.QueueMaxDepth, m.QMax, r.Ceiling)

@@ -22,6 +22,9 @@ const (
 // Epsilon is the probability, that an instance refuses a request within T of a surge, that a plan allows by default.
 const Epsilon = 0.01
 
+// cliffMargin is the share of Q_max that is not used where a cliff is right above it.
+const cliffMargin = 0.1
+
 // Names of the bounds, in the order in which they are tried: of two that say the same, the first binds.
 const (
 	BoundDrift    = "drift"
@@ -90,7 +93,7 @@ func flowAt(m Measured, s Scenario, lag Lag, blind string) (Rule, error) {
 		Defined: true, Rho: &rho, LambdaStar: &star, Binding: best.Name, Bounds: bounds, Ceiling: s.Ceiling,
 		Epsilon: &f.eps, Routing: f.routing, QueueMaxDepth: f.depth, Lag: lag, FastLag: &m.Lag,
 		OutCooldown: int(math.Ceil(lag.Provision)),
-		InCooldown:  int(math.Max(300, 3*lag.T)),
+		InCooldown:  int(math.Ceil(max(300, math.Floor(3*lag.T), m.longReply()))),
 		Stages:      f.chain.Stages, StagesSource: f.stagesSource,
 	}
 	if s.MultiModel { // a model that is evicted is loaded again: what a change of the fleet sets off lasts longer
@@ -151,6 +154,24 @@ func flowAt(m Measured, s Scenario, lag Lag, blind string) (Rule, error) {
 func (m Measured) alone() float64 {
 	if m.FirstAudioAt1 > 0 {
 		return m.FirstAudioAt1 / 1000
+	}
+	return m.SP95
+}
+
+// belowCliff is how many requests an instance may be given to hold: Q_max where latency grows with what is held. Where it
+// jumps right above Q_max, what was certified on one day may be over the edge on the next, so a margin of two of the
+// search's steps is kept to it.
+func (m Measured) belowCliff() int {
+	if !m.Cliff {
+		return m.QMax
+	}
+	return max(1, min(m.QMax-1, int((1-cliffMargin)*float64(m.QMax))))
+}
+
+// longReply is how long the longest replies take, in seconds: their p99, or the p95 where that alone is known.
+func (m Measured) longReply() float64 {
+	if m.Streams != nil {
+		return m.Streams.P99
 	}
 	return m.SP95
 }

@@ -87,6 +87,17 @@ func TestFlowBounds(t *testing.T) {
 				f := r.Find("idle_endpoint")
 				return f.Verdict == Warn && strings.Contains(f.Detail, "$12.67 a day")
 			}},
+		{"a cliff right above Q_max: a margin below it", func(m *Measured, _ *Scenario) { m.Cliff = true },
+			func(r Rule) bool {
+				f := r.Find("queue_depth")
+				return r.QueueMaxDepth == 45 && r.Binding == BoundVariance && r.Peak > base.Peak && f.Verdict == Warn && strings.Contains(f.Detail, "cliff")
+			}},
+		{"a cliff and a ceiling", func(m *Measured, s *Scenario) { m.Cliff, s.Ceiling = true, 1 },
+			func(r Rule) bool {
+				return r.QueueMaxDepth == 17 && r.Binding == BoundCeilings && strings.Contains(r.Find("queue_depth").Detail, "platform")
+			}},
+		{"a fleet that shrinks waits out the longest replies", func(m *Measured, _ *Scenario) { m.Streams = NewStreams([]float64{10, 1499.5}) },
+			func(r Rule) bool { return base.InCooldown < 1500 && r.InCooldown == 1500 }},
 		{"long replies are cut", func(m *Measured, _ *Scenario) { m.Streams = NewStreams([]float64{10, 25, 90}) },
 			func(r Rule) bool {
 				f := r.Find("long_streams")

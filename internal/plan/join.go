@@ -103,7 +103,7 @@ func Join(in Input) (m capacity.Measured, notes []string, err error) {
 		return m, nil, fmt.Errorf("the ladder: %w", err)
 	}
 	m = capacity.Measured{
-		QMax: *q.QMax, QSource: q.Verdict, Lower: q.Bracket.Fail == 0,
+		QMax: *q.QMax, QSource: q.Verdict, Lower: q.Bracket.Fail == 0, Cliff: q.Cliff,
 		SLO: q.SLOMS / 1000, Pct: q.Percentile,
 		Mu: q.Mu, MuPlan: q.Mu.Value, Points: points,
 		QueueBound: q.Fingerprint.QueueBound, Counts: q.InstanceCounts, Runs: len(q.PerRun),

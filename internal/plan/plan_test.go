@@ -403,3 +403,16 @@ func TestCharsMean(t *testing.T) {
 		t.Errorf("texts %.2f times as long: %d instances, depth %d; slots %d", ratio, p.Flow.Peak, p.Flow.QueueMaxDepth, p.Slots.Peak)
 	}
 }
+
+// TestCliff: a cliff right above Q_max is held away from, as the ladder warns; the published rule's figures stay its own.
+func TestCliff(t *testing.T) {
+	in := published(t, capacity.RuleSlots)
+	in.QMax.Cliff, in.Scenario.PeakRPS = true, 50
+	p, err := Make(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Flow.QueueMaxDepth != 45 || p.Slots.QueueMaxDepth != 50 || !p.Measured.Cliff {
+		t.Errorf("depth %d by flow, %d by slots, of a Q_max of %d", p.Flow.QueueMaxDepth, p.Slots.QueueMaxDepth, p.Measured.QMax)
+	}
+}

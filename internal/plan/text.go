@@ -402,6 +402,16 @@ func Fields(p *artifact.Plan) []Field {
 	}
 	out, back := "T without detection: updates wait in line", "max(300, 3 T)"
 	most := "peak × surge ratio / λ*, in one step"
+	if c.InCooldown > int(max(300, 3*r.Lag.T)) {
+		back = "what the longest replies take"
+		if p.Scenario.MultiModel {
+			back = "doubled for a cold cache"
+		}
+	}
+	depth := fmt.Sprintf("Q_max %d", m.QMax)
+	if c.QueueMaxDepth < m.QMax {
+		depth = "below " + depth + ": see queue_depth"
+	}
 	if p.Rule == capacity.RuleSlots {
 		target, in = "C_scale_max × CloudWatch ratio", "C_scale_min × CloudWatch ratio"
 		out = "T / 2, within 10 to 30"
@@ -420,7 +430,7 @@ func Fields(p *artifact.Plan) []Field {
 		{"scale_in_threshold", optional(c.ScaleInThreshold), in},
 		{"ttfab_slo_ms", exact(c.SLOMS), "objective of the ladder"},
 		{"percentile", exact(c.Percentile), "likewise"},
-		{"queue_max_depth", fmt.Sprint(c.QueueMaxDepth), fmt.Sprintf("Q_max %d", m.QMax)},
+		{"queue_max_depth", fmt.Sprint(c.QueueMaxDepth), depth},
 		{"scale_out_cooldown_s", fmt.Sprint(c.OutCooldown), out},
 		{"scale_in_cooldown_s", fmt.Sprint(c.InCooldown), back},
 		{"peak_rps", optional(c.PeakRPS), "stated"},
