@@ -32,6 +32,7 @@ import (
 	"loadline/internal/autoscale"
 	"loadline/internal/duplex"
 	"loadline/internal/fleet"
+	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
 	"loadline/internal/local/service"
 	"loadline/internal/metric"
@@ -176,6 +177,7 @@ type Local struct {
 	routes atomic.Pointer[map[string]*route]
 	tags   *service.Tags
 	logs   *logs.Logs
+	watch  *cloudwatch.CloudWatch
 
 	mu         sync.Mutex // guards all below
 	rng        *rand.Rand
@@ -218,13 +220,15 @@ func New(cfg Config) (*Local, error) {
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
 		tags: service.NewTags(), components: map[string]*component{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
 	}
-	l.logs = logs.New(l.account, l.now, l.observe)
+	cfg.Unknowns.Delay = cfg.Published
+	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: cloudwatch.Reader{Metrics: l.metrics}, Fleet: scaled{l},
+		Rand: l.rngOf("autoscaling")})
+	l.watch = cloudwatch.New(cloudwatch.Config{Account: l.account, Now: l.now, Log: l.log, Tags: l.tags, Metrics: l.metrics,
+		Publish: l.published, Alarms: l.scaler, Lock: &l.mu, Changed: l.wake})
+	l.logs = logs.New(l.account, l.now, l.watch.Observe)
 	l.absent = &service.Absent{Log: l.log}
 	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.admit, Services: []service.Service{
-		l.sagemaker(), l.autoscaling(), l.cloudwatch(), l.logs.Service(), l.quotas(), l.tokens(), l.access()}}
-	cfg.Unknowns.Delay = cfg.Published
-	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: scaled{l}, Fleet: scaled{l},
-		Rand: l.rngOf("autoscaling")})
+		l.sagemaker(), l.autoscaling(), l.watch.Service(), l.logs.Service(), l.quotas(), l.tokens(), l.access()}}
 	if !cfg.NoLinkedRole {
 		l.linkRole()
 	}

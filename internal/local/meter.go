@@ -106,6 +106,13 @@ func (m *meter) count(now time.Time, c count) {
 	}
 }
 
+// published publishes before metrics are read.
+func (l *Local) published(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.publish(now)
+}
+
 // publish closes the periods that have ended by now: what is known by its level or by its use up to then, and the zeros
 // of a variant that nobody called. l.mu is held.
 func (l *Local) publish(now time.Time) {

@@ -105,22 +105,13 @@ func (l *Local) describeScheduled(_ context.Context, in *describeScheduledIn) (*
 		r, _ := autoscale.ParseResource(a.Resource)
 		all = append(all, scheduledAction{ScheduledActionName: a.Name, ScheduledActionARN: a.ARN, ServiceNamespace: sagemakerNamespace,
 			Schedule: a.Schedule, Timezone: a.Timezone, ResourceId: a.Resource, ScalableDimension: r.Dimension(),
-			StartTime: stampOf(a.Start), EndTime: stampOf(a.End), ScalableTargetAction: targetAction{a.Min, a.Max}, CreationTime: wire.At(a.Created)})
+			StartTime: service.StampOf(a.Start), EndTime: service.StampOf(a.End), ScalableTargetAction: targetAction{a.Min, a.Max}, CreationTime: wire.At(a.Created)})
 	}
 	page, next, err := service.Page(all, in.MaxResults, in.NextToken, 50, 50, wire.InvalidNextToken)
 	if err != nil {
 		return nil, err
 	}
 	return &describeScheduledOut{page, next}, nil
-}
-
-// stampOf is a time that may be missing.
-func stampOf(t time.Time) *wire.Stamp {
-	if t.IsZero() {
-		return nil
-	}
-	s := wire.At(t)
-	return &s
 }
 
 type describeActivitiesIn struct {
@@ -161,7 +152,7 @@ func (l *Local) describeActivities(_ context.Context, in *describeActivitiesIn) 
 		}
 		r, _ := autoscale.ParseResource(a.Resource)
 		out := scalingActivity{ActivityId: a.ID, ServiceNamespace: sagemakerNamespace, ResourceId: a.Resource, ScalableDimension: r.Dimension(),
-			Description: a.Description, Cause: a.Cause, StartTime: wire.At(a.Start), EndTime: stampOf(a.End), StatusCode: string(a.Status), StatusMessage: a.Message}
+			Description: a.Description, Cause: a.Cause, StartTime: wire.At(a.Start), EndTime: service.StampOf(a.End), StatusCode: string(a.Status), StatusMessage: a.Message}
 		if a.NotScaled != "" {
 			reason := notScaledReason{Code: a.NotScaled}
 			switch a.NotScaled {

@@ -8,6 +8,7 @@ import (
 
 	"loadline/internal/alarm"
 	"loadline/internal/autoscale"
+	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
@@ -33,12 +34,12 @@ type predefinedMetric struct {
 }
 
 type customMetric struct {
-	MetricName *string     `json:",omitempty"`
-	Namespace  *string     `json:",omitempty"`
-	Dimensions []dimension `json:",omitempty"`
-	Statistic  *string     `json:",omitempty"`
-	Unit       *string     `json:",omitempty"`
-	Metrics    []dataQuery `json:",omitempty"`
+	MetricName *string                `json:",omitempty"`
+	Namespace  *string                `json:",omitempty"`
+	Dimensions []cloudwatch.Dimension `json:",omitempty"`
+	Statistic  *string                `json:",omitempty"`
+	Unit       *string                `json:",omitempty"`
+	Metrics    []cloudwatch.Query     `json:",omitempty"`
 }
 
 type stepConfig struct {
@@ -149,7 +150,7 @@ func (c *trackingConfig) read() (*autoscale.Tracking, error) {
 	if m := c.CustomizedMetricSpecification; m != nil {
 		if m.Metrics != nil {
 			minute := int(meterPeriod / time.Second)
-			q, _, err := mathQuery(m.Metrics, &minute)
+			q, _, err := cloudwatch.MathQuery(m.Metrics, &minute)
 			var f *wire.Fault
 			if errors.As(err, &f) {
 				return nil, wire.Refuse(wire.ValidationException, "CustomizedMetricSpecification: %s", f.Message)
@@ -270,7 +271,7 @@ func writeTracking(tt *autoscale.Tracking) *trackingConfig {
 	}
 	q := tt.Custom
 	if q.Math != "" {
-		c.CustomizedMetricSpecification = &customMetric{Metrics: withoutPeriods(mathOfQuery(q))}
+		c.CustomizedMetricSpecification = &customMetric{Metrics: withoutPeriods(cloudwatch.QueriesOf(q))}
 		return c
 	}
 	c.CustomizedMetricSpecification = &customMetric{MetricName: &q.Name, Namespace: &q.Namespace, Statistic: &q.Statistic}
@@ -278,13 +279,13 @@ func writeTracking(tt *autoscale.Tracking) *trackingConfig {
 		c.CustomizedMetricSpecification.Unit = &q.Unit
 	}
 	for _, d := range q.Dims {
-		c.CustomizedMetricSpecification.Dimensions = append(c.CustomizedMetricSpecification.Dimensions, dimension(d))
+		c.CustomizedMetricSpecification.Dimensions = append(c.CustomizedMetricSpecification.Dimensions, cloudwatch.Dimension(d))
 	}
 	return c
 }
 
 // withoutPeriods are queries as policies have them: nobody gives them a period.
-func withoutPeriods(queries []dataQuery) []dataQuery {
+func withoutPeriods(queries []cloudwatch.Query) []cloudwatch.Query {
 	for _, q := range queries {
 		if q.MetricStat != nil {
 			q.MetricStat.Period = nil

@@ -8,14 +8,13 @@ import (
 
 // shelves is what an account keeps that no endpoint depends on.
 type shelves struct {
-	dashboards map[string]*dashboard
 	identities identities
 	breaker    breaker // has its own lock
 	saved      []byte  // what Config.Save has; of the one goroutine that saves
 }
 
 func newShelves(faults *rand.Rand) shelves {
-	return shelves{dashboards: map[string]*dashboard{}, identities: newIdentities(), breaker: breaker{rng: faults}}
+	return shelves{identities: newIdentities(), breaker: breaker{rng: faults}}
 }
 
 // sorted is a map's keys in order.

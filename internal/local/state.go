@@ -9,6 +9,7 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
 )
 
@@ -27,7 +28,7 @@ type savedAccount struct {
 	Configs    []savedConfig
 	Endpoints  []savedEndpoint
 	Components []savedComponent
-	Dashboards []savedDashboard
+	Dashboards []cloudwatch.Dashboard
 	Roles      []savedRole
 	Policies   []savedPolicy
 	Groups     []logs.Group
@@ -59,11 +60,6 @@ type savedComponent struct {
 	Name, Endpoint, Variant string
 	Specification           members
 	Copies                  int
-}
-
-type savedDashboard struct {
-	Name, Body string
-	Modified   time.Time
 }
 
 type savedRole struct {
@@ -109,10 +105,6 @@ func (l *Local) state() ([]byte, error) {
 			}
 		}
 	}
-	for _, name := range sorted(l.dashboards) {
-		d := l.dashboards[name]
-		s.Dashboards = append(s.Dashboards, savedDashboard{d.name, d.body, d.modified})
-	}
 	for _, name := range sorted(l.identities.roles) {
 		r := l.identities.roles[name]
 		s.Roles = append(s.Roles, savedRole{r.name, r.path, r.trust, r.about, r.created, r.session, r.tags, r.inline, r.attached})
@@ -121,7 +113,7 @@ func (l *Local) state() ([]byte, error) {
 		p := l.identities.policies[arn]
 		s.Policies = append(s.Policies, savedPolicy{p.name, p.path, p.document, p.about, p.created, p.tags})
 	}
-	s.Groups = l.logs.Save()
+	s.Dashboards, s.Groups = l.watch.Dashboards(), l.logs.Save()
 	return json.Marshal(s)
 }
 
@@ -153,9 +145,7 @@ func (l *Local) restore(saved []byte) (*savedAccount, error) {
 	for arn, tags := range s.Tags {
 		l.tags.Set(arn, tags)
 	}
-	for _, d := range s.Dashboards {
-		l.dashboards[d.Name] = &dashboard{d.Name, d.Body, d.Modified}
-	}
+	l.watch.Restore(s.Dashboards)
 	for _, r := range s.Roles {
 		own := l.addRole(r.Name, r.Path, r.Trust)
 		own.about, own.created, own.session = r.About, r.Created, r.Session

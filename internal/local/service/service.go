@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	"loadline/internal/wire"
 )
@@ -74,4 +75,13 @@ func Hash(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // a hash takes everything
 	return h.Sum64()
+}
+
+// StampOf is a time on the wire that is left out where there is none.
+func StampOf(t time.Time) *wire.Stamp {
+	if t.IsZero() {
+		return nil
+	}
+	s := wire.At(t)
+	return &s
 }

@@ -1,6 +1,7 @@
-package local
+package cloudwatch
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ func queries(m map[string]points) mathQueries {
 			if s := m[id]; s != nil {
 				return s, nil
 			}
-			return nil, errTooLong
+			return nil, errors.New("there is no such query")
 		},
 		metrics: func(part string) []points {
 			var out []points

@@ -1,4 +1,4 @@
-package local
+package cloudwatch
 
 import (
 	"context"
@@ -22,14 +22,14 @@ type putAlarmIn struct {
 	AlarmName, AlarmDescription, MetricName, Namespace, Statistic, ExtendedStatistic, Unit, ComparisonOperator, TreatMissingData *string
 	ActionsEnabled                                                                                                               *bool
 	OKActions, AlarmActions, InsufficientDataActions                                                                             []string
-	Dimensions                                                                                                                   []dimension
+	Dimensions                                                                                                                   []Dimension
 	Period, EvaluationPeriods, DatapointsToAlarm                                                                                 *int
 	Threshold                                                                                                                    *float64
-	Metrics                                                                                                                      []dataQuery
+	Metrics                                                                                                                      []Query
 	Tags                                                                                                                         []service.Tag
 }
 
-func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*service.Nothing, error) {
+func (c *CloudWatch) putMetricAlarm(_ context.Context, in *putAlarmIn) (*service.Nothing, error) {
 	switch {
 	case in.Threshold == nil || in.EvaluationPeriods == nil || in.ComparisonOperator == nil:
 		return nil, wire.Refuse(wire.MissingParameter, "The parameters Threshold, EvaluationPeriods and ComparisonOperator are required.")
@@ -46,7 +46,7 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*service.Noth
 	period, math := service.Or(in.Period, 0), alarm.Query{}
 	if in.Metrics != nil {
 		var err error
-		if math, period, err = mathQuery(in.Metrics, nil); err != nil {
+		if math, period, err = MathQuery(in.Metrics, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -64,15 +64,15 @@ func (l *Local) putMetricAlarm(_ context.Context, in *putAlarmIn) (*service.Noth
 	for _, d := range in.Dimensions {
 		a.Dims = append(a.Dims, alarm.Dimension(d))
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.scaler.PutAlarm(l.now(), a); err != nil {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if err := c.alarms.PutAlarm(c.now(), a); err != nil {
 		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
 	}
-	if made, _ := l.scaler.Alarm(a.Name); in.Tags != nil && made.Configured.Equal(made.Updated) { // tags are for a new alarm
-		l.tags.Add(made.ARN, in.Tags)
+	if made, _ := c.alarms.Alarm(a.Name); in.Tags != nil && made.Configured.Equal(made.Updated) { // tags are for a new alarm
+		c.tags.Add(made.ARN, in.Tags)
 	}
-	l.wake()
+	c.changed()
 	return &service.Nothing{}, nil
 }
 
@@ -101,36 +101,36 @@ type metricAlarm struct {
 	Namespace                                        string      `json:",omitempty"`
 	Statistic                                        string      `json:",omitempty"`
 	ExtendedStatistic                                string      `json:",omitempty"`
-	Dimensions                                       []dimension
-	Period                                           int         `json:",omitempty"`
-	Metrics                                          []dataQuery `json:",omitempty"`
-	Unit                                             string      `json:",omitempty"`
+	Dimensions                                       []Dimension
+	Period                                           int     `json:",omitempty"`
+	Metrics                                          []Query `json:",omitempty"`
+	Unit                                             string  `json:",omitempty"`
 	EvaluationPeriods                                int
 	DatapointsToAlarm                                int `json:",omitempty"`
 	Threshold                                        float64
 	ComparisonOperator, TreatMissingData             string
 }
 
-func (l *Local) metricAlarm(a alarm.Alarm) metricAlarm {
+func (c *CloudWatch) metricAlarm(a alarm.Alarm) metricAlarm {
 	m := metricAlarm{
 		AlarmName: a.Name, AlarmArn: a.ARN, AlarmDescription: a.Description, AlarmConfigurationUpdatedTimestamp: wire.At(a.Configured),
 		ActionsEnabled: a.ActionsEnabled, OKActions: list(a.OKActions), AlarmActions: list(a.AlarmActions), InsufficientDataActions: list(a.InsufficientDataActions),
 		StateValue: string(a.State), StateReason: a.Reason, StateUpdatedTimestamp: wire.At(a.Updated), MetricName: a.Query.Name, Namespace: a.Namespace,
-		Dimensions: []dimension{}, Period: int(a.Period / time.Second), Unit: a.Unit, EvaluationPeriods: a.Periods, DatapointsToAlarm: a.Datapoints,
+		Dimensions: []Dimension{}, Period: int(a.Period / time.Second), Unit: a.Unit, EvaluationPeriods: a.Periods, DatapointsToAlarm: a.Datapoints,
 		Threshold: a.Threshold, ComparisonOperator: string(a.Comparison), TreatMissingData: string(a.Missing),
 	}
 	if a.Math != "" {
-		m.Metrics, m.Period = mathOfQuery(&a.Query), 0
+		m.Metrics, m.Period = QueriesOf(&a.Query), 0
 	} else if simple[a.Statistic] != nil {
 		m.Statistic = a.Statistic
 	} else {
 		m.ExtendedStatistic = a.Statistic
 	}
 	for _, d := range a.Dims {
-		m.Dimensions = append(m.Dimensions, dimension(d))
+		m.Dimensions = append(m.Dimensions, Dimension(d))
 	}
-	if c := l.scaler.Changes(a.Name); len(c) > 0 {
-		m.StateTransitionedTimestamp = stampOf(c[len(c)-1].At)
+	if c := c.alarms.Changes(a.Name); len(c) > 0 {
+		m.StateTransitionedTimestamp = service.StampOf(c[len(c)-1].At)
 	}
 	return m
 }
@@ -143,17 +143,17 @@ func list[T any](v []T) []T {
 	return v
 }
 
-func (l *Local) describeAlarms(_ context.Context, in *describeAlarmsIn) (*alarmsOut, error) {
+func (c *CloudWatch) describeAlarms(_ context.Context, in *describeAlarmsIn) (*alarmsOut, error) {
 	switch {
 	case in.AlarmNames != nil && in.AlarmNamePrefix != nil:
 		return nil, wire.Refuse(wire.InvalidCombination, "AlarmNames and AlarmNamePrefix cannot be given together.")
 	case len(in.AlarmNames) > mostAlarmNames:
 		return nil, wire.Refuse(wire.ValidationError, "The collection AlarmNames must not have a size greater than %d.", mostAlarmNames)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	all := []metricAlarm{}
-	for _, a := range l.scaler.Alarms() {
+	for _, a := range c.alarms.Alarms() {
 		acts := func(arn string) bool { return strings.HasPrefix(arn, *in.ActionPrefix) }
 		switch {
 		case len(in.AlarmTypes) > 0 && !slices.Contains(in.AlarmTypes, "MetricAlarm"),
@@ -163,7 +163,7 @@ func (l *Local) describeAlarms(_ context.Context, in *describeAlarmsIn) (*alarms
 			in.ActionPrefix != nil && !slices.ContainsFunc(slices.Concat(a.AlarmActions, a.OKActions, a.InsufficientDataActions), acts):
 			continue
 		}
-		all = append(all, l.metricAlarm(a))
+		all = append(all, c.metricAlarm(a))
 	}
 	page, next, err := service.Page(all, in.MaxRecords, in.NextToken, mostAlarmNames, mostAlarmNames, wire.CloudwatchNextToken)
 	if err != nil {
@@ -174,20 +174,20 @@ func (l *Local) describeAlarms(_ context.Context, in *describeAlarmsIn) (*alarms
 
 type alarmsForMetricIn struct {
 	MetricName, Namespace, Statistic, ExtendedStatistic, Unit *string
-	Dimensions                                                []dimension
+	Dimensions                                                []Dimension
 	Period                                                    *int
 }
 
-func (l *Local) describeAlarmsForMetric(_ context.Context, in *alarmsForMetricIn) (*alarmsOut, error) {
+func (c *CloudWatch) describeAlarmsForMetric(_ context.Context, in *alarmsForMetricIn) (*alarmsOut, error) {
 	if in.MetricName == nil || in.Namespace == nil {
 		return nil, wire.Refuse(wire.MissingParameter, "The parameters MetricName and Namespace are required.")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	out := &alarmsOut{[]metricAlarm{}, []service.Nothing{}, ""}
 	want := key(*in.Namespace, *in.MetricName, in.Dimensions)
-	for _, a := range l.scaler.Alarms() {
-		m := l.metricAlarm(a)
+	for _, a := range c.alarms.Alarms() {
+		m := c.metricAlarm(a)
 		if key(m.Namespace, m.MetricName, m.Dimensions) == want && service.Or(in.Period, m.Period) == m.Period &&
 			service.Or(in.Statistic, m.Statistic) == m.Statistic && service.Or(in.ExtendedStatistic, m.ExtendedStatistic) == m.ExtendedStatistic && service.Or(in.Unit, m.Unit) == m.Unit {
 			out.MetricAlarms = append(out.MetricAlarms, m)
@@ -199,52 +199,52 @@ func (l *Local) describeAlarmsForMetric(_ context.Context, in *alarmsForMetricIn
 type alarmNamesIn struct{ AlarmNames []string }
 
 // deleteAlarms deletes all of them or, where one does not exist, none.
-func (l *Local) deleteAlarms(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
+func (c *CloudWatch) deleteAlarms(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
 	if len(in.AlarmNames) > mostAlarmNames {
 		return nil, wire.Refuse(wire.ValidationError, "The collection AlarmNames must not have a size greater than %d.", mostAlarmNames)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	for _, name := range in.AlarmNames {
-		if _, ok := l.scaler.Alarm(name); !ok {
+		if _, ok := c.alarms.Alarm(name); !ok {
 			return nil, wire.Refuse(wire.CloudwatchNotFound, "Unknown alarm: %s", name)
 		}
 	}
 	for _, name := range in.AlarmNames {
-		l.scaler.DeleteAlarm(name)
+		c.alarms.DeleteAlarm(name)
 	}
 	return &service.Nothing{}, nil
 }
 
-func (l *Local) enableAlarmActions(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
-	return l.switchActions(in.AlarmNames, true)
+func (c *CloudWatch) enableAlarmActions(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
+	return c.switchActions(in.AlarmNames, true)
 }
 
-func (l *Local) disableAlarmActions(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
-	return l.switchActions(in.AlarmNames, false)
+func (c *CloudWatch) disableAlarmActions(_ context.Context, in *alarmNamesIn) (*service.Nothing, error) {
+	return c.switchActions(in.AlarmNames, false)
 }
 
-func (l *Local) switchActions(names []string, on bool) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *CloudWatch) switchActions(names []string, on bool) (*service.Nothing, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	for _, name := range names {
-		l.scaler.EnableActions(name, on)
+		c.alarms.EnableActions(name, on)
 	}
 	return &service.Nothing{}, nil
 }
 
 type setAlarmStateIn struct{ AlarmName, StateValue, StateReason *string }
 
-func (l *Local) setAlarmState(_ context.Context, in *setAlarmStateIn) (*service.Nothing, error) {
+func (c *CloudWatch) setAlarmState(_ context.Context, in *setAlarmStateIn) (*service.Nothing, error) {
 	if in.AlarmName == nil || in.StateValue == nil || in.StateReason == nil {
 		return nil, wire.Refuse(wire.MissingParameter, "The parameters AlarmName, StateValue and StateReason are required.")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, ok := l.scaler.Alarm(*in.AlarmName); !ok {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if _, ok := c.alarms.Alarm(*in.AlarmName); !ok {
 		return nil, wire.Refuse(wire.CloudwatchNotFound, "Unknown alarm: %s", *in.AlarmName)
 	}
-	if err := l.scaler.SetAlarmState(l.now(), *in.AlarmName, alarm.State(*in.StateValue), *in.StateReason); err != nil {
+	if err := c.alarms.SetAlarmState(c.now(), *in.AlarmName, alarm.State(*in.StateValue), *in.StateReason); err != nil {
 		return nil, wire.Refuse(wire.ValidationError, "%s", strings.TrimPrefix(err.Error(), wire.ValidationException+": "))
 	}
 	return &service.Nothing{}, nil
@@ -268,15 +268,15 @@ type alarmHistoryItem struct {
 }
 
 // describeAlarmHistory tells the changes of alarms' states; of configurations and actions nothing is kept.
-func (l *Local) describeAlarmHistory(_ context.Context, in *alarmHistoryIn) (*alarmHistoryOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *CloudWatch) describeAlarmHistory(_ context.Context, in *alarmHistoryIn) (*alarmHistoryOut, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	all := []alarmHistoryItem{}
-	for _, a := range l.scaler.Alarms() {
+	for _, a := range c.alarms.Alarms() {
 		if a.Name != service.Or(in.AlarmName, a.Name) || service.Or(in.HistoryItemType, "StateUpdate") != "StateUpdate" {
 			continue
 		}
-		for _, c := range l.scaler.Changes(a.Name) {
+		for _, c := range c.alarms.Changes(a.Name) {
 			if in.StartDate != nil && c.At.Before(in.StartDate.Time) || in.EndDate != nil && c.At.After(in.EndDate.Time) {
 				continue
 			}

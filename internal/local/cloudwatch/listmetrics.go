@@ -1,4 +1,4 @@
-package local
+package cloudwatch
 
 import (
 	"context"
@@ -23,13 +23,13 @@ type listMetricsOut struct {
 
 type listedMetric struct {
 	Namespace, MetricName string
-	Dimensions            []dimension
+	Dimensions            []Dimension
 }
 
 // listMetrics lists what has data: a metric that is only named is not there, as in CloudWatch.
-func (l *Local) listMetrics(_ context.Context, in *listMetricsIn) (*listMetricsOut, error) {
+func (c *CloudWatch) listMetrics(_ context.Context, in *listMetricsIn) (*listMetricsOut, error) {
 	all := []listedMetric{}
-	for _, k := range l.metrics.Keys() {
+	for _, k := range c.metrics.Keys() {
 		if service.Or(in.Namespace, k.Namespace) != k.Namespace || service.Or(in.MetricName, k.Name) != k.Name {
 			continue
 		}
@@ -43,9 +43,9 @@ func (l *Local) listMetrics(_ context.Context, in *listMetricsIn) (*listMetricsO
 		if !whole {
 			continue
 		}
-		m := listedMetric{k.Namespace, k.Name, []dimension{}}
+		m := listedMetric{k.Namespace, k.Name, []Dimension{}}
 		for _, d := range dims {
-			m.Dimensions = append(m.Dimensions, dimension(d))
+			m.Dimensions = append(m.Dimensions, Dimension(d))
 		}
 		all = append(all, m)
 	}

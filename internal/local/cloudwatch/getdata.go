@@ -1,4 +1,4 @@
-package local
+package cloudwatch
 
 import (
 	"context"
@@ -13,14 +13,15 @@ import (
 )
 
 type getDataIn struct {
-	MetricDataQueries  []dataQuery
+	MetricDataQueries  []Query
 	StartTime, EndTime *wire.Stamp
 	NextToken          *string
 	ScanBy             *string
 	MaxDatapoints      *int
 }
 
-type dataQuery struct {
+// Query is one of those that are read, or computed with, together.
+type Query struct {
 	Id         *string
 	Expression *string     `json:",omitempty"`
 	Label      *string     `json:",omitempty"`
@@ -31,7 +32,7 @@ type dataQuery struct {
 type metricStat struct {
 	Metric struct {
 		Namespace, MetricName *string
-		Dimensions            []dimension `json:",omitempty"`
+		Dimensions            []Dimension `json:",omitempty"`
 	}
 	Period *int `json:",omitempty"`
 	Stat   *string
@@ -51,7 +52,7 @@ type dataResult struct {
 	StatusCode string
 }
 
-func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, error) {
+func (c *CloudWatch) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, error) {
 	if len(in.MetricDataQueries) == 0 || len(in.MetricDataQueries) > mostQueries {
 		return nil, wire.Refuse(wire.ValidationError, "The collection MetricDataQueries must have between 1 and %d members, it has %d.", mostQueries, len(in.MetricDataQueries))
 	}
@@ -73,7 +74,7 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 		}
 	}
 	of := mathOf(in.MetricDataQueries, func(m *metricStat) []metric.Bucket {
-		buckets, _ := l.read(key(*m.Metric.Namespace, *m.Metric.MetricName, m.Metric.Dimensions), m.Unit, in.StartTime.Time, in.EndTime.Time, *m.Period)
+		buckets, _ := c.read(key(*m.Metric.Namespace, *m.Metric.MetricName, m.Metric.Dimensions), m.Unit, in.StartTime.Time, in.EndTime.Time, *m.Period)
 		return buckets
 	})
 	out := &getDataOut{MetricDataResults: []dataResult{}}
@@ -112,8 +113,8 @@ func (l *Local) getMetricData(_ context.Context, in *getDataIn) (*getDataOut, er
 }
 
 // mathOf looks queries up by their ids, each once.
-func mathOf(queries []dataQuery, read func(*metricStat) []metric.Bucket) mathQueries {
-	byID := map[string]*dataQuery{}
+func mathOf(queries []Query, read func(*metricStat) []metric.Bucket) mathQueries {
+	byID := map[string]*Query{}
 	for i := range queries {
 		byID[*queries[i].Id] = &queries[i]
 	}
@@ -157,7 +158,7 @@ func mathOf(queries []dataQuery, read func(*metricStat) []metric.Bucket) mathQue
 	return of
 }
 
-func checkQuery(q *dataQuery, in *getDataIn, ids map[string]bool) error {
+func checkQuery(q *Query, in *getDataIn, ids map[string]bool) error {
 	id := service.Or(q.Id, "")
 	if id == "" || id[0] < 'a' || id[0] > 'z' || ids[id] {
 		return wire.Refuse(wire.ValidationError, "The value %q for parameter Id is invalid: each query needs its own, starting with a lower-case letter.", id)

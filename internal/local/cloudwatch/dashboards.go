@@ -1,4 +1,4 @@
-package local
+package cloudwatch
 
 import (
 	"context"
@@ -13,25 +13,45 @@ import (
 	"loadline/internal/wire"
 )
 
-// dashboard is kept as it was put; nothing draws it.
-type dashboard struct {
-	name, body string
-	modified   time.Time
+// Dashboard is kept as it was put; nothing draws it.
+type Dashboard struct {
+	Name, Body string
+	Modified   time.Time
+}
+
+// Dashboards are what there is, by name.
+func (c *CloudWatch) Dashboards() []Dashboard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Dashboard
+	for _, name := range slices.Sorted(maps.Keys(c.dashboards)) {
+		out = append(out, *c.dashboards[name])
+	}
+	return out
+}
+
+// Restore adds what Dashboards gave.
+func (c *CloudWatch) Restore(dashboards []Dashboard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range dashboards {
+		c.dashboards[d.Name] = &d
+	}
 }
 
 const mostDashboardNames = 100
 
 var dashboardForm = regexp.MustCompile(`^[A-Za-z0-9\-_]{1,255}$`)
 
-func (l *Local) dashboardARN(name string) string {
-	return "arn:aws:cloudwatch::" + l.cfg.Account + ":dashboard/" + name
+func (c *CloudWatch) dashboardARN(name string) string {
+	return "arn:aws:cloudwatch::" + c.account.ID + ":dashboard/" + name
 }
 
 type dashboardIn struct{ DashboardName, DashboardBody *string }
 
 type putDashboardOut struct{ DashboardValidationMessages []service.Nothing }
 
-func (l *Local) putDashboard(_ context.Context, in *dashboardIn) (*putDashboardOut, error) {
+func (c *CloudWatch) putDashboard(_ context.Context, in *dashboardIn) (*putDashboardOut, error) {
 	name, body := service.Or(in.DashboardName, ""), service.Or(in.DashboardBody, "")
 	var whole struct{ Widgets *[]json.RawMessage }
 	switch err := json.Unmarshal([]byte(body), &whole); {
@@ -42,22 +62,22 @@ func (l *Local) putDashboard(_ context.Context, in *dashboardIn) (*putDashboardO
 	case whole.Widgets == nil:
 		return nil, wire.Refuse(wire.DashboardInvalid, `The dashboard body is invalid, there are 1 validation errors: [{"dataPath": "", "message": "Should have required property 'widgets'"}]`)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dashboards[name] = &dashboard{name, body, l.now()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dashboards[name] = &Dashboard{name, body, c.now()}
 	return &putDashboardOut{[]service.Nothing{}}, nil
 }
 
 type getDashboardOut struct{ DashboardArn, DashboardBody, DashboardName string }
 
-func (l *Local) getDashboard(_ context.Context, in *dashboardIn) (*getDashboardOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d := l.dashboards[service.Or(in.DashboardName, "")]
+func (c *CloudWatch) getDashboard(_ context.Context, in *dashboardIn) (*getDashboardOut, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.dashboards[service.Or(in.DashboardName, "")]
 	if d == nil {
 		return nil, noDashboard(service.Or(in.DashboardName, ""))
 	}
-	return &getDashboardOut{l.dashboardARN(d.name), d.body, d.name}, nil
+	return &getDashboardOut{c.dashboardARN(d.Name), d.Body, d.Name}, nil
 }
 
 func noDashboard(name string) error {
@@ -77,13 +97,13 @@ type dashboardEntry struct {
 	Size                        int
 }
 
-func (l *Local) listDashboards(_ context.Context, in *listDashboardsIn) (*listDashboardsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *CloudWatch) listDashboards(_ context.Context, in *listDashboardsIn) (*listDashboardsOut, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	all := []dashboardEntry{}
-	for _, name := range slices.Sorted(maps.Keys(l.dashboards)) {
-		if d := l.dashboards[name]; strings.HasPrefix(name, service.Or(in.DashboardNamePrefix, "")) {
-			all = append(all, dashboardEntry{name, l.dashboardARN(name), wire.At(d.modified), len(d.body)})
+	for _, name := range slices.Sorted(maps.Keys(c.dashboards)) {
+		if d := c.dashboards[name]; strings.HasPrefix(name, service.Or(in.DashboardNamePrefix, "")) {
+			all = append(all, dashboardEntry{name, c.dashboardARN(name), wire.At(d.Modified), len(d.Body)})
 		}
 	}
 	page, next, err := service.Page(all, nil, in.NextToken, mostDashboardNames, mostDashboardNames, wire.CloudwatchNextToken)
@@ -93,16 +113,16 @@ func (l *Local) listDashboards(_ context.Context, in *listDashboardsIn) (*listDa
 type deleteDashboardsIn struct{ DashboardNames []string }
 
 // deleteDashboards deletes all of them or, where one does not exist, none.
-func (l *Local) deleteDashboards(_ context.Context, in *deleteDashboardsIn) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *CloudWatch) deleteDashboards(_ context.Context, in *deleteDashboardsIn) (*service.Nothing, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, name := range in.DashboardNames {
-		if l.dashboards[name] == nil {
+		if c.dashboards[name] == nil {
 			return nil, noDashboard(name)
 		}
 	}
 	for _, name := range in.DashboardNames {
-		delete(l.dashboards, name)
+		delete(c.dashboards, name)
 	}
 	return &service.Nothing{}, nil
 }

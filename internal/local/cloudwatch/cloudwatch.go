@@ -1,44 +1,105 @@
-package local
+// Package cloudwatch is CloudWatch of a local account: its metrics as they are put, read, listed and computed with, the
+// alarms on them as they are described, and dashboards.
+//
+// It decides what a reading gives and what it refuses, as AWS does, and works out metric math. What a metric's period
+// holds is package metric's, when an alarm goes off and what it does package alarm's and its owner's; dashboards are kept
+// and never drawn.
+//
+//	store := metric.NewStore()
+//	scaler := autoscale.New(autoscale.Config{Data: cloudwatch.Reader{store}, …})
+//	c := cloudwatch.New(cloudwatch.Config{Metrics: store, Alarms: scaler, Lock: &mu, …})
+//	front.Services = append(front.Services, c.Service())
+package cloudwatch
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"log"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"loadline/internal/alarm"
 	"loadline/internal/local/service"
 	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
 
-// cloudwatch is metrics, the alarms on them (alarms.go) and dashboards.
-func (l *Local) cloudwatch() service.Service {
+// Alarms are on the metrics, and act on more than them: they are the autoscaler's.
+type Alarms interface {
+	Alarms() []alarm.Alarm
+	Alarm(name string) (alarm.Alarm, bool)
+	Changes(name string) []alarm.Change
+	PutAlarm(now time.Time, a alarm.Alarm) error
+	DeleteAlarm(name string) bool
+	EnableActions(name string, on bool)
+	SetAlarmState(now time.Time, name string, s alarm.State, reason string) error
+}
+
+// Config of New. All of it must be given.
+type Config struct {
+	Account service.Account
+	Now     func() time.Time
+	Log     *log.Logger
+	Tags    *service.Tags
+	Metrics *metric.Store
+	// Publish closes the periods that have ended by now, before metrics are read.
+	Publish func(now time.Time)
+	Alarms  Alarms
+	Lock    sync.Locker // held while Alarms is asked
+	Changed func()      // called, under Lock, when the alarms have changed: something may be due at another time
+}
+
+// CloudWatch is the service. It is safe for concurrent use.
+type CloudWatch struct {
+	account service.Account
+	now     func() time.Time
+	log     *log.Logger
+	tags    *service.Tags
+	metrics *metric.Store
+	publish func(now time.Time)
+	alarms  Alarms
+	lock    sync.Locker
+	changed func()
+
+	mu         sync.Mutex // guards dashboards; taken after lock
+	dashboards map[string]*Dashboard
+}
+
+// New is CloudWatch without dashboards.
+func New(cfg Config) *CloudWatch {
+	return &CloudWatch{account: cfg.Account, now: cfg.Now, log: cfg.Log, tags: cfg.Tags, metrics: cfg.Metrics, publish: cfg.Publish,
+		alarms: cfg.Alarms, lock: cfg.Lock, changed: cfg.Changed, dashboards: map[string]*Dashboard{}}
+}
+
+// Service is its operations.
+func (c *CloudWatch) Service() service.Service {
 	return service.Service{Target: "GraniteServiceVersion20100801", Name: "cloudwatch", CBOR: true, Version: "2010-08-01", Namespace: "http://monitoring.amazonaws.com/doc/2010-08-01/", Operations: service.Operations{
-		"GetMetricStatistics": service.Op(l.getMetricStatistics),
-		"GetMetricData":       service.Op(l.getMetricData),
-		"PutMetricData":       service.Op(l.putMetricData),
-		"PutMetricAlarm":      service.Op(l.putMetricAlarm),
-		"DescribeAlarms":      service.Op(l.describeAlarms),
-		"DeleteAlarms":        service.Op(l.deleteAlarms),
-		"SetAlarmState":       service.Op(l.setAlarmState),
-		"EnableAlarmActions":  service.Op(l.enableAlarmActions),
-		"DisableAlarmActions": service.Op(l.disableAlarmActions),
+		"GetMetricStatistics": service.Op(c.getMetricStatistics),
+		"GetMetricData":       service.Op(c.getMetricData),
+		"PutMetricData":       service.Op(c.putMetricData),
+		"PutMetricAlarm":      service.Op(c.putMetricAlarm),
+		"DescribeAlarms":      service.Op(c.describeAlarms),
+		"DeleteAlarms":        service.Op(c.deleteAlarms),
+		"SetAlarmState":       service.Op(c.setAlarmState),
+		"EnableAlarmActions":  service.Op(c.enableAlarmActions),
+		"DisableAlarmActions": service.Op(c.disableAlarmActions),
 
-		"DescribeAlarmsForMetric": service.Op(l.describeAlarmsForMetric),
-		"DescribeAlarmHistory":    service.Op(l.describeAlarmHistory),
+		"DescribeAlarmsForMetric": service.Op(c.describeAlarmsForMetric),
+		"DescribeAlarmHistory":    service.Op(c.describeAlarmHistory),
 
-		"ListMetrics":         service.Op(l.listMetrics),
-		"PutDashboard":        service.Op(l.putDashboard),
-		"GetDashboard":        service.Op(l.getDashboard),
-		"ListDashboards":      service.Op(l.listDashboards),
-		"DeleteDashboards":    service.Op(l.deleteDashboards),
-		"TagResource":         service.Op(l.cwTag),
-		"UntagResource":       service.Op(l.cwUntag),
-		"ListTagsForResource": service.Op(l.cwListTags),
+		"ListMetrics":         service.Op(c.listMetrics),
+		"PutDashboard":        service.Op(c.putDashboard),
+		"GetDashboard":        service.Op(c.getDashboard),
+		"ListDashboards":      service.Op(c.listDashboards),
+		"DeleteDashboards":    service.Op(c.deleteDashboards),
+		"TagResource":         service.Op(c.tag),
+		"UntagResource":       service.Op(c.untag),
+		"ListTagsForResource": service.Op(c.listTags),
 	}}
 }
 
@@ -56,9 +117,10 @@ const (
 	plainResolution = 60
 )
 
-type dimension struct{ Name, Value string }
+// Dimension of a metric on the wire.
+type Dimension struct{ Name, Value string }
 
-func key(namespace, name string, dims []dimension) metric.Key {
+func key(namespace, name string, dims []Dimension) metric.Key {
 	ds := make([]metric.Dimension, len(dims))
 	for i, d := range dims {
 		ds[i] = metric.Dimension(d)
@@ -67,12 +129,10 @@ func key(namespace, name string, dims []dimension) metric.Key {
 }
 
 // read is the published periods of a metric.
-func (l *Local) read(k metric.Key, unit *string, start, end time.Time, period int) (buckets []metric.Bucket, had string) {
-	now := l.now()
-	l.mu.Lock()
-	l.publish(now)
-	l.mu.Unlock()
-	s := l.metrics.Find(k)
+func (c *CloudWatch) read(k metric.Key, unit *string, start, end time.Time, period int) (buckets []metric.Bucket, had string) {
+	now := c.now()
+	c.publish(now)
+	s := c.metrics.Find(k)
 	if s == nil || unit != nil && *unit != s.Unit() {
 		return nil, ""
 	}
@@ -106,7 +166,7 @@ func checkPeriod(p int) *wire.Fault {
 
 type getStatisticsIn struct {
 	Namespace, MetricName, Unit    *string
-	Dimensions                     []dimension
+	Dimensions                     []Dimension
 	StartTime, EndTime             *wire.Stamp
 	Period                         *int
 	Statistics, ExtendedStatistics []string
@@ -128,7 +188,7 @@ type datapoint struct {
 	ExtendedStatistics map[string]float64 `json:",omitempty"`
 }
 
-func (l *Local) getMetricStatistics(_ context.Context, in *getStatisticsIn) (*getStatisticsOut, error) {
+func (c *CloudWatch) getMetricStatistics(_ context.Context, in *getStatisticsIn) (*getStatisticsOut, error) {
 	switch {
 	case service.Or(in.Namespace, "") == "":
 		return nil, wire.Refuse(wire.MissingParameter, "The parameter Namespace is required.")
@@ -157,7 +217,7 @@ func (l *Local) getMetricStatistics(_ context.Context, in *getStatisticsIn) (*ge
 		}
 	}
 	out := &getStatisticsOut{Label: *in.MetricName, Datapoints: []datapoint{}}
-	buckets, unit := l.read(key(*in.Namespace, *in.MetricName, in.Dimensions), in.Unit, in.StartTime.Time, in.EndTime.Time, *in.Period)
+	buckets, unit := c.read(key(*in.Namespace, *in.MetricName, in.Dimensions), in.Unit, in.StartTime.Time, in.EndTime.Time, *in.Period)
 	for i := range buckets {
 		d := datapoint{Timestamp: wire.At(buckets[i].Start), Unit: unit}
 		for _, s := range in.Statistics {
@@ -217,7 +277,7 @@ type putDataIn struct {
 
 type datum struct {
 	MetricName        *string
-	Dimensions        []dimension
+	Dimensions        []Dimension
 	Timestamp         *wire.Stamp
 	Value             *float64
 	Values, Counts    []float64
@@ -227,7 +287,7 @@ type datum struct {
 }
 
 // putMetricData stores custom metrics; they can be read at once. All of a call is stored or, with an error, nothing.
-func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*service.Nothing, error) {
+func (c *CloudWatch) putMetricData(_ context.Context, in *putDataIn) (*service.Nothing, error) {
 	namespace := service.Or(in.Namespace, "")
 	switch {
 	case namespace == "":
@@ -239,7 +299,7 @@ func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*service.Nothin
 	case len(in.MetricData) > mostPutData:
 		return nil, wire.Refuse(wire.InvalidValue, "The collection MetricData must not have a size greater than %d.", mostPutData)
 	}
-	now := l.now()
+	now := c.now()
 	for i := range in.MetricData {
 		if err := in.MetricData[i].check(fmt.Sprintf("MetricData.member.%d", i+1), now); err != nil {
 			return nil, err
@@ -247,7 +307,7 @@ func (l *Local) putMetricData(_ context.Context, in *putDataIn) (*service.Nothin
 	}
 	for _, d := range in.MetricData {
 		resolution := time.Duration(service.Or(d.StorageResolution, plainResolution)) * time.Second
-		s, err := l.metrics.Series(key(namespace, *d.MetricName, d.Dimensions),
+		s, err := c.metrics.Series(key(namespace, *d.MetricName, d.Dimensions),
 			metric.Spec{Unit: service.Or(d.Unit, "None"), Resolution: resolution, Published: metric.AtOnce})
 		if err != nil {
 			return nil, wire.Refuse(wire.CloudwatchLimit, "%v", err)

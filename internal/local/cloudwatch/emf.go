@@ -1,4 +1,4 @@
-package local
+package cloudwatch
 
 import (
 	"encoding/json"
@@ -29,9 +29,9 @@ type embedded struct {
 	} `json:"_aws"`
 }
 
-// observe stores the metrics of a log line in CloudWatch's embedded metric format; a line that is none, or a member of it
+// Observe stores the metrics of a log line in CloudWatch's embedded metric format; a line that is none, or a member of it
 // that is broken, is a log line and nothing else, as there.
-func (l *Local) observe(text string, now time.Time) {
+func (c *CloudWatch) Observe(text string, now time.Time) {
 	if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"_aws"`) {
 		return
 	}
@@ -66,10 +66,10 @@ func (l *Local) observe(text string, now time.Time) {
 				if unit == "" {
 					unit = "None"
 				}
-				s, err := l.metrics.Series(metric.Key{Namespace: d.Namespace, Name: m.Name, Dims: metric.JoinDims(dims)},
+				s, err := c.metrics.Series(metric.Key{Namespace: d.Namespace, Name: m.Name, Dims: metric.JoinDims(dims)},
 					metric.Spec{Unit: unit, Resolution: resolution, Published: metric.AtOnce})
 				if err != nil {
-					l.log.Printf("a metric of a log line is not kept: %v", err)
+					c.log.Printf("a metric of a log line is not kept: %v", err)
 					return
 				}
 				s.Refine(resolution)
