@@ -18,6 +18,9 @@ func (f durationFlag) String() string {
 	if f.d == nil {
 		return ""
 	}
+	if *f.d == 0 {
+		return "0" // no default for help to print
+	}
 	return f.d.String()
 }
 

@@ -37,9 +37,13 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 
 func (a *app) root() *cobra.Command {
 	root := command.Root("tts-bench", "measure a speech endpoint, certify its concurrency, plan its scaling", version)
-	root.AddCommand(a.demoCommand(), a.sayCommand(), a.qmaxCommand(), a.ratesCommand(), a.ttotalCommand(), a.planCommand(), a.thawCommand())
-	root.AddCommand(a.reportCommand())
-	root.AddCommand(a.operations()...)
+	root.Example = "  # on this machine, from nothing\n  tts-bench demo\n\n" +
+		"  # a SageMaker endpoint, in this order\n  tts-bench qmax --model kokoro-82m\n  tts-bench ttotal --qmax FILE\n" +
+		"  tts-bench plan --qmax FILE --ttotal FILE --peak-rps 200\n  tts-bench apply --plan FILE\n  tts-bench prove --plan FILE"
+	command.Grouped(root, "Begin", a.demoCommand(), a.sayCommand())
+	command.Grouped(root, "Measure", a.qmaxCommand(), a.ratesCommand(), a.ttotalCommand(), a.thawCommand())
+	command.Grouped(root, "Plan, and look at it", a.planCommand(), a.simulateCommand(), a.compareCommand(), a.reportCommand())
+	command.Grouped(root, "Deploy, and check", a.iamCommand(), a.applyCommand(), a.validateCommand(), a.proveCommand(), a.driftCommand(), a.watchCommand())
 	return root
 }
 

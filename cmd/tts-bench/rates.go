@@ -81,7 +81,7 @@ On a SageMaker endpoint scaling is frozen at one instance meanwhile, as by qmax.
 	fl.StringVar(&f.plan, "plan", "", "plan whose λ* and λ*·(1 + h) are measured too")
 	f.target.add(fl)
 	f.target.componentFlags(fl)
-	fl.Float64SliceVar(&f.shares, "shares", ratesShares, "rates as shares of μ")
+	fl.Float64SliceVar(&f.shares, "shares", ratesShares, "rates, as `shares` of μ (default: 0.5,0.6,0.7,0.8,0.9)")
 	fl.Var(durationFlag{&f.hold}, "hold", "how long each rate is measured, after its warm-up (default: by how slowly the queue forgets, 30 s to 15 m)")
 	fl.Var(durationFlag{&f.idle}, "idle", "pause between rates")
 	fl.IntVar(&f.most, "max-in-flight", 2000, "most requests in flight: at a rate that needs more, the rung is invalid")

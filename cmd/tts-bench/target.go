@@ -50,11 +50,11 @@ func (f *targetFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.region, "region", "", "AWS region (default: the SDK's)")
 	fl.StringVar(&f.endpointURL, "endpoint-url", "", "a local endpoint (sagemaker-local) instead of AWS")
 	f.bidiFlags(fl)
-	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream, invoke or bidi (bidirectional stream); by --url: "+transport.DoorNames()+" (default: by the URL's scheme)")
+	fl.StringVar(&f.transport, "transport", responseStream, "how SageMaker is asked: response-stream, invoke or bidi (bidirectional stream); by --url: "+transport.DoorNames()+" (default: response-stream; of a --url, what its scheme says)")
 	fl.StringVar(&f.url, "url", "", "or any server that streams its reply, by http, https, ws or wss: nothing is frozen there")
 	fl.StringVar(&f.name, "name", "", "what to call the model behind --url (default: its host)")
 	fl.StringArrayVar(&f.headers, "header", nil, `header for --url, "Name: value"; $NAME is taken from the environment (repeatable)`)
-	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}} and ${NAME} of the environment; @FILE reads one. Of a WebSocket or a bidirectional stream it is the messages, a line each (default: a session of speech-server); {{.ID}} names the text")
+	fl.StringVar(&f.body, "body", transport.BodyKokoro, "request body: kokoro, openai-speech, raw, or a template with {{.Text}} and ${NAME} of the environment; @FILE reads one. Of a WebSocket or a bidirectional stream it is the messages, a line each, {{.ID}} naming the text; none given: a session of speech-server")
 	fl.StringVar(&f.end, "end", "", "of a reply in events or messages: what the last one is, as text or KEY=VALUE, where it is none that is known; close: a tidy close")
 	fl.StringVar(&f.payload, "payload", string(audio.Sound), "what replies hold: audio, json or bytes")
 }

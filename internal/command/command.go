@@ -46,6 +46,14 @@ func Root(name, short, linked string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Misuse(fmt.Errorf("%w: %s --help lists the flags", err, cmd.CommandPath()))
 	})
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		cmd.InitDefaultHelpFlag()
+		fmt.Fprint(cmd.OutOrStdout(), help(cmd))
+	})
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		usage(cmd.OutOrStderr(), cmd)
+		return nil
+	})
 	return root
 }
 
@@ -56,6 +64,16 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Short = "say more of a command"
+		case "completion":
+			c.Short = "print a script by which a shell completes commands and flags"
+		}
+	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, exit.Said) {
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
