@@ -17,8 +17,12 @@ import (
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 
+	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
 )
+
+// instanceCount is the dimension that the tests scale.
+const instanceCount = autoscale.InstanceCount
 
 // set asks for so many instances of variant primary.
 func (w *world) set(t *testing.T, n int32) error {

@@ -11,6 +11,7 @@ import (
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/autoscaling"
 	"loadline/internal/local/service"
 	"loadline/internal/wire"
 )
@@ -172,7 +173,7 @@ func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*service.
 	}
 	for _, t := range targets {
 		if err := l.scaler.Deregister(t); err != nil {
-			return nil, scaleFault(err)
+			return nil, autoscaling.Fault(err)
 		}
 	}
 	l.act(ep, events)

@@ -50,6 +50,7 @@ func (l *Local) access() service.Service {
 // The role that Application Auto Scaling works under.
 const (
 	linkedService = "sagemaker.application-autoscaling.amazonaws.com"
+	linkedPath    = "/aws-service-role/" + linkedService + "/"
 	linkedRole    = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 )
 
@@ -180,7 +181,7 @@ func (l *Local) addRole(name, path, trust string) *role {
 // linkRole makes the service-linked role of the autoscaler, if it is not there. l.mu is held.
 func (l *Local) linkRole() {
 	if l.identities.roles[linkedRole] == nil {
-		l.addRole(linkedRole, "/aws-service-role/"+linkedService+"/",
+		l.addRole(linkedRole, linkedPath,
 			`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"`+linkedService+`"},"Action":"sts:AssumeRole"}]}`)
 	}
 }

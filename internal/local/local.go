@@ -32,6 +32,7 @@ import (
 	"loadline/internal/autoscale"
 	"loadline/internal/duplex"
 	"loadline/internal/fleet"
+	"loadline/internal/local/autoscaling"
 	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
 	"loadline/internal/local/service"
@@ -178,6 +179,7 @@ type Local struct {
 	tags   *service.Tags
 	logs   *logs.Logs
 	watch  *cloudwatch.CloudWatch
+	scale  *autoscaling.Autoscaling
 
 	mu         sync.Mutex // guards all below
 	rng        *rand.Rand
@@ -225,10 +227,12 @@ func New(cfg Config) (*Local, error) {
 		Rand: l.rngOf("autoscaling")})
 	l.watch = cloudwatch.New(cloudwatch.Config{Account: l.account, Now: l.now, Log: l.log, Tags: l.tags, Metrics: l.metrics,
 		Publish: l.published, Alarms: l.scaler, Lock: &l.mu, Changed: l.wake})
+	l.scale = autoscaling.New(autoscaling.Config{Now: l.now, Scaler: l.scaler, Lock: &l.mu, Changed: l.wake, Tags: l.tags,
+		RoleARN: l.iamARN("role", linkedPath, linkedRole), LoseTokens: cfg.LoseTokens})
 	l.logs = logs.New(l.account, l.now, l.watch.Observe)
 	l.absent = &service.Absent{Log: l.log}
 	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.admit, Services: []service.Service{
-		l.sagemaker(), l.autoscaling(), l.watch.Service(), l.logs.Service(), l.quotas(), l.tokens(), l.access()}}
+		l.sagemaker(), l.scale.Service(), l.watch.Service(), l.logs.Service(), l.quotas(), l.tokens(), l.access()}}
 	if !cfg.NoLinkedRole {
 		l.linkRole()
 	}

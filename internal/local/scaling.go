@@ -68,11 +68,7 @@ func (l *Local) settled(ep *endpoint) {
 	}
 }
 
-// scaleFault is the autoscaler's refusal on the wire.
-func scaleFault(err error) error {
-	var e *autoscale.Error
-	if errors.As(err, &e) {
-		return wire.Refuse(e.Code, "%s", e.Message)
-	}
-	return err
+// resourceID names a variant as the autoscaler does.
+func resourceID(endpoint, variant string) string {
+	return autoscale.Resource{Endpoint: endpoint, Variant: variant}.ID()
 }

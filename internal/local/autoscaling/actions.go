@@ -1,4 +1,4 @@
-package local
+package autoscaling
 
 import (
 	"context"
@@ -21,15 +21,15 @@ type putScheduledIn struct {
 	ScalableTargetAction                                                                     *targetAction
 }
 
-func (l *Local) putScheduled(_ context.Context, in *putScheduledIn) (*service.Nothing, error) {
+func (s *Autoscaling) putScheduled(_ context.Context, in *putScheduledIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	a := autoscale.Scheduled{Name: service.Or(in.ScheduledActionName, ""), Resource: id}
-	for _, old := range l.scaler.Scheduled(id) {
+	for _, old := range s.scaler.Scheduled(id) {
 		if old.Name == a.Name {
 			a = old // what is not given stays
 		}
@@ -49,10 +49,10 @@ func (l *Local) putScheduled(_ context.Context, in *putScheduledIn) (*service.No
 	if in.ScalableTargetAction != nil {
 		a.Min, a.Max = in.ScalableTargetAction.MinCapacity, in.ScalableTargetAction.MaxCapacity
 	}
-	if _, err := l.scaler.PutScheduled(l.now(), a); err != nil {
-		return nil, scaleFault(err)
+	if _, err := s.scaler.PutScheduled(s.now(), a); err != nil {
+		return nil, Fault(err)
 	}
-	l.wake()
+	s.changed()
 	return &service.Nothing{}, nil
 }
 
@@ -60,14 +60,14 @@ type scheduledNameIn struct {
 	ServiceNamespace, ScheduledActionName, ResourceId, ScalableDimension *string
 }
 
-func (l *Local) deleteScheduled(_ context.Context, in *scheduledNameIn) (*service.Nothing, error) {
+func (s *Autoscaling) deleteScheduled(_ context.Context, in *scheduledNameIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &service.Nothing{}, scaleFault(l.scaler.DeleteScheduled(id, service.Or(in.ScheduledActionName, "")))
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return &service.Nothing{}, Fault(s.scaler.DeleteScheduled(id, service.Or(in.ScheduledActionName, "")))
 }
 
 type describeScheduledIn struct {
@@ -91,14 +91,14 @@ type scheduledAction struct {
 	CreationTime                                                        wire.Stamp
 }
 
-func (l *Local) describeScheduled(_ context.Context, in *describeScheduledIn) (*describeScheduledOut, error) {
+func (s *Autoscaling) describeScheduled(_ context.Context, in *describeScheduledIn) (*describeScheduledOut, error) {
 	if err := within(in.ServiceNamespace, in.ResourceId, in.ScalableDimension); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	all := []scheduledAction{}
-	for _, a := range l.scaler.Scheduled(service.Or(in.ResourceId, "")) {
+	for _, a := range s.scaler.Scheduled(service.Or(in.ResourceId, "")) {
 		if len(in.ScheduledActionNames) > 0 && !slices.Contains(in.ScheduledActionNames, a.Name) {
 			continue
 		}
@@ -139,14 +139,14 @@ type notScaledReason struct {
 	MaxCapacity, MinCapacity, CurrentCapacity *int `json:",omitempty"`
 }
 
-func (l *Local) describeActivities(_ context.Context, in *describeActivitiesIn) (*describeActivitiesOut, error) {
+func (s *Autoscaling) describeActivities(_ context.Context, in *describeActivitiesIn) (*describeActivitiesOut, error) {
 	if err := within(in.ServiceNamespace, in.ResourceId, in.ScalableDimension); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	all := []scalingActivity{}
-	for _, a := range l.scaler.Activities(service.Or(in.ResourceId, "")) {
+	for _, a := range s.scaler.Activities(service.Or(in.ResourceId, "")) {
 		if a.NotScaled != "" && !service.Or(in.IncludeNotScaledActivities, false) {
 			continue
 		}

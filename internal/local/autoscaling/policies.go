@@ -1,4 +1,4 @@
-package local
+package autoscaling
 
 import (
 	"context"
@@ -70,15 +70,15 @@ type putPolicyOut struct {
 
 type policyAlarm struct{ AlarmName, AlarmARN string }
 
-func (l *Local) putPolicy(_ context.Context, in *putPolicyIn) (*putPolicyOut, error) {
+func (s *Autoscaling) putPolicy(_ context.Context, in *putPolicyIn) (*putPolicyOut, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	p := autoscale.Policy{Name: service.Or(in.PolicyName, ""), Resource: id}
-	for _, old := range l.scaler.Policies(id) {
+	for _, old := range s.scaler.Policies(id) {
 		if old.Name == p.Name {
 			p.Tracking, p.Step = old.Tracking, old.Step // what is not given stays
 		}
@@ -103,11 +103,11 @@ func (l *Local) putPolicy(_ context.Context, in *putPolicyIn) (*putPolicyOut, er
 	if c := in.StepScalingPolicyConfiguration; c != nil {
 		p.Step, p.Tracking = c.read(), nil
 	}
-	made, err := l.scaler.PutPolicy(l.now(), p)
+	made, err := s.scaler.PutPolicy(s.now(), p)
 	if err != nil {
-		return nil, scaleFault(err)
+		return nil, Fault(err)
 	}
-	l.wake()
+	s.changed()
 	return &putPolicyOut{made.ARN, policyAlarms(made)}, nil
 }
 
@@ -149,7 +149,7 @@ func (c *trackingConfig) read() (*autoscale.Tracking, error) {
 	}
 	if m := c.CustomizedMetricSpecification; m != nil {
 		if m.Metrics != nil {
-			minute := int(meterPeriod / time.Second)
+			minute := 60 // the period that policies compute with, whatever is asked
 			q, _, err := cloudwatch.MathQuery(m.Metrics, &minute)
 			var f *wire.Fault
 			if errors.As(err, &f) {
@@ -180,14 +180,14 @@ type policyNameIn struct {
 	PolicyName, ServiceNamespace, ResourceId, ScalableDimension *string
 }
 
-func (l *Local) deletePolicy(_ context.Context, in *policyNameIn) (*service.Nothing, error) {
+func (s *Autoscaling) deletePolicy(_ context.Context, in *policyNameIn) (*service.Nothing, error) {
 	id, err := scalable(in.ServiceNamespace, in.ResourceId, in.ScalableDimension)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &service.Nothing{}, scaleFault(l.scaler.DeletePolicy(id, service.Or(in.PolicyName, "")))
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return &service.Nothing{}, Fault(s.scaler.DeletePolicy(id, service.Or(in.PolicyName, "")))
 }
 
 type describePoliciesIn struct {
@@ -224,22 +224,17 @@ func within(namespace, resource, dimension *string) error {
 	if err == nil && dimension != nil && *dimension != r.Dimension() {
 		return wire.Refuse(wire.ValidationException, "Unsupported scalable dimension %q for the resource ID %q.", *dimension, *resource)
 	}
-	return scaleFault(err)
+	return Fault(err)
 }
 
-func (l *Local) describePolicies(_ context.Context, in *describePoliciesIn) (*describePoliciesOut, error) {
+func (s *Autoscaling) describePolicies(_ context.Context, in *describePoliciesIn) (*describePoliciesOut, error) {
 	if err := within(in.ServiceNamespace, in.ResourceId, in.ScalableDimension); err != nil {
 		return nil, err
 	}
-	if l.denied("cloudwatch:DescribeAlarms") {
-		f := wire.Refuse("FailedResourceAccessException", "%s is not authorized to perform: cloudwatch:DescribeAlarms", l.account.User())
-		f.HTTP = 400
-		return nil, f
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	all := []scalingPolicy{}
-	for _, p := range l.scaler.Policies(service.Or(in.ResourceId, "")) {
+	for _, p := range s.scaler.Policies(service.Or(in.ResourceId, "")) {
 		if len(in.PolicyNames) > 0 && !slices.Contains(in.PolicyNames, p.Name) {
 			continue
 		}
