@@ -120,6 +120,7 @@ type Deployed struct {
 	Freeze           *artifact.Freeze // the record of this machine, if a run left one
 	Invocations      *float64         // in the last ten minutes
 	Targets          []Target
+	Held             []Held // by the scaler; of each target the newest first
 	Policies         []Policy
 	Alarms           []Alarm
 	Schedules        []Schedule

@@ -228,6 +228,7 @@ func (c *comparison) scaling(live *Variant, frozen bool) {
 			c.find("below_min", High, res, fmt.Sprintf("%d %s", have, counted(res)), fmt.Sprintf("at least %d, the target's min", t.Min), c.apply())
 		}
 	}
+	c.held(res)
 	if r := c.have.Role; r != nil && !*r {
 		c.find("role_missing", High, "role/"+LinkedRole, "it does not exist: Application Auto Scaling cannot set a count", LinkedRole,
 			"aws iam create-service-linked-role --aws-service-name sagemaker.application-autoscaling.amazonaws.com")

@@ -18,7 +18,7 @@ type Activity struct {
 	Status string    `json:"status"`
 	What   string    `json:"what"`
 	Why    string    `json:"why"`
-	Failed string    `json:"failed,omitempty"` // what the service said, or the codes for which nothing was tried
+	Failed string    `json:"failed,omitempty"` // what the service said, or the codes for which nothing was tried and what they mean
 }
 
 // Activities are the last things, at most 50, that the scaler did to a variant, the newest first.
@@ -32,15 +32,26 @@ func (a *Auditor) Activities(ctx context.Context, endpoint, variant string, most
 	var list []Activity
 	for _, x := range out.ScalingActivities {
 		act := Activity{At: aws.ToTime(x.StartTime), Status: string(x.StatusCode), What: aws.ToString(x.Description), Why: aws.ToString(x.Cause)}
-		var why []string
-		for _, r := range x.NotScaledReasons {
-			why = append(why, aws.ToString(r.Code))
+		why := notScaled(x)
+		for i, code := range why {
+			if means, _ := audit.NotScaled(code); means != "" {
+				why[i] += ", " + means
+			}
 		}
 		if x.StatusCode != aas.ScalingActivityStatusCodeSuccessful && len(why) == 0 {
 			why = append(why, aws.ToString(x.StatusMessage))
 		}
-		act.Failed = strings.Join(why, ", ")
+		act.Failed = strings.Join(why, "; ")
 		list = append(list, act)
 	}
 	return list, nil
+}
+
+// notScaled is the codes of the reasons for which nothing was tried.
+func notScaled(a aas.ScalingActivity) []string {
+	var codes []string
+	for _, r := range a.NotScaledReasons {
+		codes = append(codes, aws.ToString(r.Code))
+	}
+	return codes
 }

@@ -275,14 +275,19 @@ func (r *reading) schedules(resource string) {
 
 var setCount = regexp.MustCompile(`desired instance count to (\d+)`)
 
-// activities finds the count that the scaler set last.
+// activities finds the count that the scaler set last, and when it held still: listings leave that out unless it is asked for.
 func (r *reading) activities(resource string) {
 	out, err := r.aas.DescribeScalingActivities(r.ctx, &applicationautoscaling.DescribeScalingActivitiesInput{
-		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: dimensionOf(resource), MaxResults: aws.Int32(10)})
+		ServiceNamespace: aas.ServiceNamespaceSagemaker, ResourceId: &resource, ScalableDimension: dimensionOf(resource), MaxResults: aws.Int32(50), IncludeNotScaledActivities: aws.Bool(true)})
 	if r.failed("activities", err) {
 		return
 	}
 	for _, a := range out.ScalingActivities { // newest first
+		if codes := notScaled(a); len(codes) > 0 {
+			r.d.Held = append(r.d.Held, audit.Held{Resource: resource, At: aws.ToTime(a.StartTime), Codes: codes})
+		}
+	}
+	for _, a := range out.ScalingActivities {
 		m := setCount.FindStringSubmatch(aws.ToString(a.Description))
 		if a.StatusCode != aas.ScalingActivityStatusCodeSuccessful || m == nil {
 			continue

@@ -1,6 +1,7 @@
 package awsfleet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,63 @@ func TestAuditMissing(t *testing.T) {
 	d, err := NewAuditor(load(t, a)).Endpoint(t.Context(), "tts-old", "primary")
 	if err != nil || !d.Missing || len(d.Unread) > 0 {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestHeldStill is E3: why the scaler did nothing is asked for, told apart, and passed on where it is not known.
+func TestHeldStill(t *testing.T) {
+	a := open(t, variant("primary", 2))
+	ago := func(d time.Duration) int64 { return time.Now().Add(-d).Unix() }
+	activity := func(at int64, code string) string {
+		return fmt.Sprintf(`{"ActivityId":"a","ServiceNamespace":"sagemaker","ResourceId":"endpoint/tts/variant/primary","ScalableDimension":"sagemaker:variant:DesiredInstanceCount",
+			"Description":"Attempting to scale due to alarm triggered","Cause":"c","StartTime":%d,"EndTime":%d,"StatusCode":"Failed","NotScaledReasons":[{"Code":%q}]}`, at, at, code)
+	}
+	a.fail(fault{"DescribeScalingActivities", 0, 200, "", `{"ScalingActivities":[` + strings.Join([]string{
+		activity(ago(time.Minute), "AutoScalingAnticipatedFlapping"), activity(ago(2*time.Minute), "AlreadyAtMaxCapacity"),
+		activity(ago(3*time.Minute), "AlreadyAtMaxCapacity"), activity(ago(4*time.Minute), "SomethingOfTomorrow"), activity(ago(5*time.Hour), "AlreadyAtMinCapacity"),
+	}, ",") + `]}`})
+	r := NewAuditor(load(t, a))
+	d, err := r.Endpoint(t.Context(), "tts", "primary")
+	if err != nil || len(d.Unread) > 0 {
+		t.Fatal(err, d.Unread)
+	}
+	said := map[string]string{}
+	got := audit.Compare(audit.Declared{Endpoint: "tts", Variant: "primary", Scaling: true, Min: 1, Max: 9}, d, time.Now())
+	for _, f := range got.Findings {
+		said[f.Kind] += f.Found + "\n"
+	}
+	if got.Drift() || strings.Count(said["at_max"], "\n") != 1 || strings.Count(said["not_scaled"], "\n") != 2 || !strings.Contains(said["not_scaled"], "Flapping, healthy") ||
+		!strings.Contains(said["not_scaled"], "held still: SomethingOfTomorrow") {
+		t.Errorf("drift %v, %+v", got.Drift(), got.Findings)
+	}
+	acts, err := r.Activities(t.Context(), "tts", "primary", 5)
+	if err != nil || len(acts) != 5 || acts[3].Failed != "SomethingOfTomorrow" || !strings.HasPrefix(acts[1].Failed, "AlreadyAtMaxCapacity, no room") {
+		t.Errorf("%+v, %v", acts, err)
+	}
+}
+
+// TestSuspended is A6: absent, {} and all false are one and the same.
+func TestSuspended(t *testing.T) {
+	for state, kinds := range map[string]string{
+		``: "", `,"SuspendedState":{}`: "", `,"SuspendedState":null`: "",
+		`,"SuspendedState":{"DynamicScalingInSuspended":false,"DynamicScalingOutSuspended":false,"ScheduledScalingSuspended":false}`: "",
+		`,"SuspendedState":{"DynamicScalingInSuspended":false,"DynamicScalingOutSuspended":true,"ScheduledScalingSuspended":false}`:  "critical suspended_out",
+		`,"SuspendedState":{"DynamicScalingInSuspended":true}`:                                                                       "medium suspended_in",
+		`,"SuspendedState":{"ScheduledScalingSuspended":true}`:                                                                       "high suspended_scheduled",
+	} {
+		a := open(t, variant("primary", 2))
+		a.fail(fault{"DescribeScalableTargets", 0, 200, "", `{"ScalableTargets":[{"ServiceNamespace":"sagemaker","ResourceId":"endpoint/tts/variant/primary",
+			"ScalableDimension":"sagemaker:variant:DesiredInstanceCount","MinCapacity":1,"MaxCapacity":9,"RoleARN":"r","CreationTime":1` + state + `}]}`})
+		d, err := NewAuditor(load(t, a)).Endpoint(t.Context(), "tts", "primary")
+		if err != nil || len(d.Unread) > 0 {
+			t.Fatal(err, d.Unread)
+		}
+		var said []string
+		for _, f := range audit.Compare(audit.Declared{Endpoint: "tts", Variant: "primary", Scaling: true, Min: 1, Max: 9}, d, time.Now()).Findings {
+			said = append(said, string(f.Severity)+" "+f.Kind)
+		}
+		if strings.Join(said, ", ") != kinds {
+			t.Errorf("%q: %q, want %q", state, said, kinds)
+		}
 	}
 }

@@ -39,7 +39,7 @@ type fault struct {
 	target  string // end of X-Amz-Target, or of the path
 	times   int
 	status  int
-	code    string
+	code    string // "": message is the answer
 	message string
 }
 
@@ -121,6 +121,10 @@ func open(t *testing.T, variants ...local.Variant) *account {
 		if f := a.broken(call); f != nil {
 			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 			w.WriteHeader(f.status)
+			if f.code == "" {
+				io.WriteString(w, f.message)
+				return
+			}
 			fmt.Fprintf(w, `{"__type":%q,"message":%q}`, f.code, f.message)
 			return
 		}
