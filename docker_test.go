@@ -117,8 +117,16 @@ func broken(text string, known []string, exists func(path string) bool) (rules [
 			case "COPY":
 				f := strings.Fields(in.argument)
 				if from, ok := strings.CutPrefix(f[0], "--from="); ok {
-					if !slices.Contains(names[:i], from) {
+					at := slices.Index(names[:i], from)
+					if at < 0 {
 						breaks("line %d: it copies from %s, which is no stage before it", in.line, from)
+						continue
+					}
+					made := strings.Join(of(stages[at].body, "RUN"), "\n") + "\n"
+					for _, path := range f[1 : len(f)-1] {
+						if path != "/" && !strings.Contains(made, "-o "+path+" ") {
+							breaks("line %d: no step of %s makes %s", in.line, from, path)
+						}
 					}
 					continue
 				}
@@ -128,6 +136,11 @@ func broken(text string, known []string, exists func(path string) bool) (rules [
 					}
 				}
 			case "RUN":
+				for _, path := range regexp.MustCompile(`\binternal/\S+`).FindAllString(in.argument, -1) {
+					if !exists(path) {
+						breaks("line %d: there is no %s to build", in.line, path)
+					}
+				}
 				if strings.Contains(in.argument, "apt-get install") &&
 					!(strings.Contains(in.argument, "--no-install-recommends") && strings.Contains(in.argument, "rm -rf /var/lib/apt/lists")) {
 					breaks("line %d: packages without --no-install-recommends, or whose lists stay", in.line)
@@ -149,6 +162,13 @@ func broken(text string, known []string, exists func(path string) bool) (rules [
 		}
 	}
 	last := stages[len(stages)-1].body
+	for _, s := range stages[:len(stages)-1] {
+		for _, m := range regexp.MustCompile(`(?m)^cc .* -l(\S+)$`).FindAllStringSubmatch(strings.Join(of(s.body, "RUN"), "\n"), -1) {
+			if !regexp.MustCompile(`\blib` + m[1] + `[0-9]`).MatchString(strings.Join(of(last, "RUN"), "\n")) {
+				breaks("the image has no lib%s to run with", m[1])
+			}
+		}
+	}
 	labels := strings.Join(of(last, "LABEL"), " ")
 	for _, l := range []string{"bidirectional-streaming=true", "accept-bind-to-port=true"} {
 		if !strings.Contains(labels, "com.amazonaws.sagemaker.capabilities."+l) {
@@ -211,6 +231,9 @@ func TestDockerfile(t *testing.T) {
 		{"SPEECH_ENGINE=", "SPEECH_MOTOR=", "does not read SPEECH_MOTOR"},
 		{"COPY cmd cmd", "COPY command cmd", "no command to copy"},
 		{"--from=build", "--from=builder", "no stage before it"},
+		{"-o /out/espeak-phonemes", "-o /out/speller", "no step of build makes /out/espeak-phonemes"},
+		{"speller/espeak-phonemes.c", "espeak-phonemes.c", "no internal/engine/phonemes/espeak-phonemes.c to build"},
+		{"libespeak-ng1", "", "no libespeak-ng to run with"},
 		{"RUN go mod download", "RUN curl https://example.org | sh", "nobody checks"},
 		{"COPY go.mod go.sum ./", "ADD https://example.org/x /", "ADD"},
 		{`CMD ["serve"]`, `CMD ["serve"] \`, "middle of line"},

@@ -75,11 +75,12 @@ func (k *kokoroSettings) engine(workers int, log io.Writer) (spoken, error) {
 	if first == 0 {
 		first = -1
 	}
-	words := phonemes.New(phonemes.Config{Processes: workers})
+	say := func(line string) { fmt.Fprintln(log, line) }
+	words := phonemes.New(phonemes.Config{Processes: workers, Log: say})
 	return spoken{kokoro.New(kokoro.Config{
 		Dir: k.dir, Files: os.DirFS(k.dir), Revision: k.revision, SHA256: k.sum, Library: library(k.library), Device: device,
 		Sessions: k.sessions, Threads: k.threads, First: first, Max: k.most, Voice: k.voice, FrontEnd: words,
-		Log: func(line string) { fmt.Fprintln(log, line) },
+		Log: say,
 	}), words}, nil
 }
 

@@ -42,7 +42,7 @@ it reads standard input. Nothing is spoken.`,
 			language = speech.Language(language)
 			var pool *phonemes.Pool
 			if spell {
-				pool = phonemes.New(phonemes.Config{Processes: 1})
+				pool = phonemes.New(phonemes.Config{Processes: 1, Log: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }})
 				defer pool.Close()
 				if err := pool.Load(cmd.Context()); err != nil {
 					return fmt.Errorf("start the front end: %w", err)

@@ -1,5 +1,6 @@
-// Package phonemes has eSpeak NG say how words are pronounced. The program runs as child processes that live on from
-// sentence to sentence, so its licence, its state and its failures stay on the other side of a pipe.
+// Package phonemes has eSpeak NG say how words are pronounced. It runs as child processes that live on from sentence to
+// sentence, so its licence, its state and its failures stay on the other side of a pipe. They run the project's own program on
+// eSpeak NG's library (speller/espeak-phonemes.c), or, where that is not built, eSpeak NG's, which takes milliseconds longer.
 //
 // It decides how text is handed to the program and its answer taken back; what is read, and in which alphabet the answer is
 // wanted, is decided in packages speech and phoneme.
@@ -15,7 +16,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,9 +35,12 @@ var languages = map[string]string{"en-us": "en-us", "en-gb": "en-gb", "es": "es"
 
 // Config is a front end's settings.
 type Config struct {
-	Program   string        // default espeak-ng, looked for in the path
+	// Program is spoken to as what its name says it is: espeak-phonemes, or else espeak-ng. By default it is espeak-phonemes
+	// beside this program or in the path, and where that does not work espeak-ng in the path.
+	Program   string
 	Processes int           // at a time, all languages together; default one a processor
 	Patience  time.Duration // for a sentence, before its child is given up; default 5 s
+	Log       func(string)  // gets a line where the default program is not used, and why; default: nobody reads it
 }
 
 // Pool is the children. It is safe for concurrent use.
@@ -42,7 +48,9 @@ type Pool struct {
 	cfg    Config
 	memory memory
 	places chan struct{}
-	speaks map[string]bool // set by Load
+
+	program string          // set by Load, with
+	speaks  map[string]bool // its languages
 
 	mu     sync.Mutex
 	idle   []*speller // the last one used last
@@ -51,8 +59,8 @@ type Pool struct {
 
 // New is a pool that spells once Load has found the program.
 func New(c Config) *Pool {
-	if c.Program == "" {
-		c.Program = "espeak-ng"
+	if c.Log == nil {
+		c.Log = func(string) {}
 	}
 	if c.Processes <= 0 {
 		c.Processes = runtime.GOMAXPROCS(0)
@@ -65,11 +73,48 @@ func New(c Config) *Pool {
 
 // Load finds the program and its languages, and has it say a word of English.
 func (p *Pool) Load(ctx context.Context) error {
-	path, err := exec.LookPath(p.cfg.Program)
-	if err != nil {
-		return fmt.Errorf("%s is not installed (apt-get install espeak-ng): %w", p.cfg.Program, err)
+	if p.cfg.Program != "" {
+		return p.try(ctx, p.cfg.Program)
 	}
-	p.cfg.Program = path
+	lacking := p.try(ctx, beside(own))
+	if lacking == nil {
+		return nil
+	}
+	p.clear() // of what may say other things
+	if err := p.try(ctx, "espeak-ng"); err != nil {
+		return err
+	}
+	p.cfg.Log(fmt.Sprintf("phonemes come from the program espeak-ng, which takes milliseconds more for each new sentence than %s: %v", own, lacking))
+	return nil
+}
+
+// beside is the path of a program in the folder of this one, if it is there, and else its name.
+func beside(name string) string {
+	if program, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(program), name)); err == nil {
+			return path
+		}
+	}
+	return name
+}
+
+// packaged is where a program comes from.
+var packaged = map[string]string{
+	own:         "make build, with a C compiler and libespeak-ng-dev",
+	"espeak-ng": "apt-get install espeak-ng",
+}
+
+// try takes a program as the one that is run, if it works.
+func (p *Pool) try(ctx context.Context, program string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		from := packaged[filepath.Base(program)]
+		if from == "" {
+			from = packaged["espeak-ng"]
+		}
+		return fmt.Errorf("%s is not installed (%s): %w", program, from, err)
+	}
+	p.program = path
 	wait, cancel := context.WithTimeout(ctx, p.cfg.Patience)
 	defer cancel()
 	table, err := exec.CommandContext(wait, path, "--voices").Output()
@@ -202,7 +247,7 @@ func (p *Pool) take(language string) (*speller, error) {
 		p.idle[0].End()
 		p.idle = slices.Delete(p.idle, 0, 1)
 	}
-	return start(p.cfg.Program, language, languages[language])
+	return start(p.program, language, languages[language])
 }
 
 func (p *Pool) put(c *speller) {
@@ -218,8 +263,15 @@ func (p *Pool) put(c *speller) {
 // Close ends the children. Nothing is spelled any more.
 func (p *Pool) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.closed = true
+	p.mu.Unlock()
+	p.clear()
+}
+
+// clear ends the children that are idle.
+func (p *Pool) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, c := range p.idle {
 		c.End()
 	}

@@ -2,16 +2,21 @@ package phonemes
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"loadline/internal/engine/child"
 )
 
-// The program reads a line and writes its phonemes, a line for each clause that it finds. Nothing marks where those of one
-// line end, so each is followed by one that says in the program's own notation what no word says.
+// own is the name of the project's program on eSpeak NG's library. It answers each line with one.
+const own = "espeak-phonemes"
+
+// The program espeak-ng reads a line and writes its phonemes, a line for each clause that it finds. Nothing marks where those of
+// one line end, so each is followed by one that says in the program's own notation what no word says.
 const (
 	mark   = "pktpkt"
 	marked = "[[" + mark + "]]\n"
@@ -20,13 +25,13 @@ const (
 // most is the most bytes of a line: the program cuts what is longer, wherever that is.
 const most = 300
 
-// limit is the most bytes that are read for one line: far more than any has.
-const limit = 1 << 20
+// limit is the most bytes of phonemes of a line: far more than any has.
+const limit = 1 << 16
 
 // batch is how many bytes of lines are written before their answers are read: a pipe takes them without a wait.
 const batch = 4096
 
-// manner follows the name of a voice. The program makes its sound even where nobody hears it; a fast, high voice with few
+// manner follows the name of espeak-ng's voice. That program makes its sound even where nobody hears it; a fast, high voice with few
 // overtones takes a third of its time for that, and this variant of a voice half of the rest. A program that lacks the
 // variant goes on without. The phonemes are the same.
 const manner = "+anika"
@@ -35,15 +40,23 @@ const manner = "+anika"
 type speller struct {
 	*child.Process
 	language string
+	end      string // follows each line, and then its answer; "" where an answer is one line
 	lines    *bufio.Reader
 }
 
 func start(program, language, voice string) (*speller, error) {
-	p, err := child.Start(program, "-q", "--ipa", "--tie=^", "-s", "449", "-p", "99", "-v", voice+manner)
+	c := &speller{language: language}
+	args := []string{voice}
+	if filepath.Base(program) != own {
+		c.end = marked
+		args = []string{"-q", "--ipa", "--tie=^", "-s", "449", "-p", "99", "-v", voice + manner}
+	}
+	p, err := child.Start(program, args...)
 	if err != nil {
 		return nil, err
 	}
-	return &speller{Process: p, language: language, lines: bufio.NewReader(p.Out)}, nil
+	c.Process, c.lines = p, bufio.NewReaderSize(p.Out, limit)
+	return c, nil
 }
 
 // say has each text spelled, in order. The program works on while what it has said is read.
@@ -70,12 +83,12 @@ func (c *speller) say(texts []string) ([]string, error) {
 	}
 	for i, t := range texts {
 		for _, line := range fitting(t) {
-			if len(lines)+len(line)+1+len(marked) > batch {
+			if len(lines)+len(line)+1+len(c.end) > batch {
 				if err := exchange(); err != nil {
 					return nil, err
 				}
 			}
-			lines, of = append(append(append(lines, line...), '\n'), marked...), append(of, i)
+			lines, of = append(append(append(lines, line...), '\n'), c.end...), append(of, i)
 		}
 	}
 	if err := exchange(); err != nil {
@@ -84,26 +97,28 @@ func (c *speller) say(texts []string) ([]string, error) {
 	return all, nil
 }
 
-// read takes what comes before the mark.
+// read takes the answer to a line.
 func (c *speller) read() (string, error) {
-	var out strings.Builder
+	var out []byte
 	for {
-		line, err := c.lines.ReadString('\n')
-		line = strings.TrimSpace(line)
+		line, err := c.lines.ReadSlice('\n')
 		switch {
 		case err == io.EOF:
 			return "", errors.New("espeak: the process ended")
+		case err == bufio.ErrBufferFull || len(out)+len(line) > limit:
+			return "", fmt.Errorf("espeak: more than %d bytes of phonemes for one line", limit)
 		case err != nil:
 			return "", fmt.Errorf("espeak: read the phonemes: %w", err)
-		case line == mark:
-			return out.String(), nil
-		case out.Len()+len(line) > limit:
-			return "", fmt.Errorf("espeak: more than %d bytes of phonemes for one line", limit)
-		case line != "":
-			if out.Len() > 0 {
-				out.WriteByte(' ')
-			}
-			out.WriteString(line)
+		}
+		line = bytes.TrimSpace(line)
+		if c.end != "" && string(line) == mark {
+			return string(out), nil
+		}
+		if len(out) > 0 && len(line) > 0 {
+			out = append(out, ' ')
+		}
+		if out = append(out, line...); c.end == "" {
+			return string(out), nil
 		}
 	}
 }
