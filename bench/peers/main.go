@@ -91,12 +91,13 @@ var tools = []tool{
 func main() {
 	as := flag.String("as", "", "what this process is: empty for the bench, or mock")
 	only := flag.String("only", "", "a tool to run alone")
+	rounds := flag.Int("rounds", 3, "repetitions, the tools in turn")
 	flag.Parse()
 	var err error
 	if *as == "mock" {
 		err = mock()
 	} else {
-		err = bench(*only)
+		err = bench(*only, *rounds)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/peers:", err)
@@ -269,7 +270,7 @@ func uneven(at []float64) float64 {
 	return late[len(late)*99/100] - first
 }
 
-func bench(only string) error {
+func bench(only string, rounds int) error {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return fmt.Errorf("find the module: %w", err)
@@ -299,88 +300,131 @@ func bench(only string) error {
 		return err
 	}
 	defer stop()
-	fmt.Printf("%s %s, %d CPUs, %s; tool on processor 0, mock on processor 1; %d s each, one repetition\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), hold)
-	fmt.Printf("%-10s %-20s %20s %14s %16s %10s\n", "tool", "version", "requests a CPU-s", "memory/stream", "held of 500", "late p99")
-	if only == "" || only == "tts-bench" {
-		if err := ours(dir, url); err != nil {
-			return err
+	fmt.Printf("%s %s, %d CPUs, %s; tool on processor 0, mock on processor 1; %d s each, %d repetitions in turn; median (least to most)\n\n",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), hold, rounds)
+	all := append([]tool{{name: "tts-bench", from: "this"}}, tools...)
+	got := make(map[string][]figures)
+	failed := make(map[string]error)
+	for round := range rounds {
+		for _, t := range all {
+			if only != "" && only != t.name || failed[t.name] != nil {
+				continue
+			}
+			var f figures
+			switch _, err := exec.LookPath(t.name); {
+			case t.name == "tts-bench":
+				if f, err = ours(dir, url, round); err != nil {
+					return err
+				}
+			case err != nil && !exists(filepath.Join(dir, t.name)):
+				failed[t.name] = fmt.Errorf("it is not installed (%s)", t.from)
+				continue
+			default:
+				if f, err = one(dir, url, t); err != nil {
+					failed[t.name] = err
+					continue
+				}
+			}
+			got[t.name] = append(got[t.name], f)
 		}
 	}
-	for _, t := range tools {
-		if only != "" && only != t.name {
-			continue
-		}
-		if _, err := exec.LookPath(t.name); err != nil && !exists(filepath.Join(dir, t.name)) {
-			fmt.Printf("%-10s is not installed (%s)\n", t.name, t.from)
-			continue
-		}
-		if err := one(dir, url, t); err != nil {
-			fmt.Printf("%-10s failed: %v\n", t.name, err)
+	fmt.Printf("%-10s %-20s %24s %22s %12s %24s\n", "tool", "version", "requests a CPU-s", "memory a stream, KB", "held of 500", "late p99, ms")
+	for _, t := range all {
+		if err := failed[t.name]; err != nil {
+			fmt.Printf("%-10s is left out: %v\n", t.name, err)
+		} else if f := got[t.name]; len(f) > 0 {
+			late := spread(f, "%.1f", func(f figures) float64 { return f.late })
+			if t.even == nil && t.name != "tts-bench" {
+				late = "none"
+			}
+			fmt.Printf("%-10s %-20s %24s %22s %12s %24s\n", t.name, t.from, spread(f, "%.0f", func(f figures) float64 { return f.each }),
+				spread(f, "%.1f", func(f figures) float64 { return f.memory }), spread(f, "%.0f", func(f figures) float64 { return f.held }), late)
 		}
 	}
 	return nil
 }
 
-func one(dir, url string, t tool) error {
+// figures are one repetition's of one tool.
+type figures struct {
+	each   float64 // small requests a processor-second
+	memory float64 // KB a stream
+	held   float64 // streams at once
+	late   float64 // ms; infinite where less than 0.9 of the rate was sent
+}
+
+func figure(small, single, many spent) figures {
+	return figures{float64(small.Requests) / small.cpu, float64(many.most-single.most) / 1024 / (streams - 1), float64(many.Most), 0}
+}
+
+// spread is the median of a figure, and its least and most.
+func spread(all []figures, format string, of func(figures) float64) string {
+	v := make([]float64, len(all))
+	for i, f := range all {
+		v[i] = of(f)
+	}
+	slices.Sort(v)
+	least, median, most := fmt.Sprintf(format, v[0]), fmt.Sprintf(format, v[(len(v)-1)/2]), fmt.Sprintf(format, v[len(v)-1])
+	if least == most {
+		return median
+	}
+	return fmt.Sprintf("%s (%s to %s)", median, least, most)
+}
+
+func one(dir, url string, t tool) (figures, error) {
 	small, err := run(dir, url, t.small(url+"/small"), url+"/small")
 	if err != nil {
-		return err
+		return figures{}, err
 	}
 	single, err := run(dir, url, t.stream(url+"/stream", 1), url+"/stream")
 	if err != nil {
-		return err
+		return figures{}, err
 	}
 	many, err := run(dir, url, t.stream(url+"/stream", streams), url+"/stream")
 	if err != nil {
-		return err
+		return figures{}, err
 	}
-	late := "none"
+	f := figure(small, single, many)
 	if t.even != nil {
 		even, err := run(dir, url, t.even(url+"/small"), url+"/small")
 		if err != nil {
-			return err
+			return figures{}, err
 		}
-		late = fmt.Sprintf("%.2f ms", 1000*uneven(even.At))
-		if got := float64(even.Requests) / hold; got < 0.9*rate {
-			late = fmt.Sprintf("%.0f/s only", got)
+		f.late = 1000 * uneven(even.At)
+		if float64(even.Requests)/hold < 0.9*rate {
+			f.late = math.Inf(1)
 		}
 	}
-	row(t.name, t.from, small, single, many, late)
-	return nil
-}
-
-func row(name, from string, small, single, many spent, late string) {
-	fmt.Printf("%-10s %-20s %20.0f %11.1f KB %16d %10s\n", name, from, float64(small.Requests)/small.cpu,
-		float64(many.most-single.most)/1024/(streams-1), many.Most, late)
+	return f, nil
 }
 
 // ours is this project's: tts-bench qmax on a fixed schedule, and rates.
-func ours(dir, url string) error {
+func ours(dir, url string, round int) (figures, error) {
+	records := filepath.Join(dir, fmt.Sprint(round))
 	ask := func(path, steps, out string) []string {
 		return words("tts-bench qmax --url %s --body raw --payload bytes --slo-on total --slo-ms 20000 --name mock --concurrency %s --hold %ds --measure-window %ds --idle 0s --out %s",
-			url+path, steps, hold, hold-1, filepath.Join(dir, out))
+			url+path, steps, hold, hold-1, filepath.Join(records, out))
 	}
 	held := func(path string, n int) []string {
 		return ask(path, fmt.Sprint(n), fmt.Sprintf("out%s-%d", path, n))
 	}
 	if _, err := run(dir, url, ask("/small", fmt.Sprintf("1,%d", conns), "ladder"), ""); err != nil { // rates goes by one
-		return err
+		return figures{}, err
 	}
 	small, err := run(dir, url, held("/small", conns), "")
 	if err != nil {
-		return err
+		return figures{}, err
 	}
 	single, err := run(dir, url, held("/stream", 1), "")
 	if err != nil {
-		return err
+		return figures{}, err
 	}
 	many, err := run(dir, url, held("/stream", streams), "")
 	if err != nil {
-		return err
+		return figures{}, err
 	}
-	ladder, err := filepath.Glob(filepath.Join(dir, "ladder", "qmax-*.json"))
+	ladder, err := filepath.Glob(filepath.Join(records, "ladder", "qmax-*.json"))
 	if err != nil || len(ladder) != 1 {
-		return fmt.Errorf("tts-bench left %d ladders (%v)", len(ladder), err)
+		return figures{}, fmt.Errorf("tts-bench left %d ladders (%v)", len(ladder), err)
 	}
 	var doc struct {
 		Rungs []struct {
@@ -388,15 +432,15 @@ func ours(dir, url string) error {
 		}
 	}
 	if err := decode(ladder[0], &doc); err != nil || len(doc.Rungs) == 0 {
-		return fmt.Errorf("%s has %d rungs (%v)", ladder[0], len(doc.Rungs), err)
+		return figures{}, fmt.Errorf("%s has %d rungs (%v)", ladder[0], len(doc.Rungs), err)
 	}
 	if _, err := run(dir, url, words("tts-bench rates --qmax %s --url %s --body raw --payload bytes --shares %.4f --hold %ds --out %s", ladder[0], url+"/small",
-		rate/doc.Rungs[len(doc.Rungs)-1].X, hold, filepath.Join(dir, "rates")), ""); err != nil {
-		return err
+		rate/doc.Rungs[len(doc.Rungs)-1].X, hold, filepath.Join(records, "rates")), ""); err != nil {
+		return figures{}, err
 	}
-	sent, err := filepath.Glob(filepath.Join(dir, "rates", "rates-*.json"))
+	sent, err := filepath.Glob(filepath.Join(records, "rates", "rates-*.json"))
 	if err != nil || len(sent) != 1 {
-		return fmt.Errorf("tts-bench left %d open-loop ladders (%v)", len(sent), err)
+		return figures{}, fmt.Errorf("tts-bench left %d open-loop ladders (%v)", len(sent), err)
 	}
 	var open struct {
 		Rungs []struct {
@@ -406,10 +450,11 @@ func ours(dir, url string) error {
 		}
 	}
 	if err := decode(sent[0], &open); err != nil || len(open.Rungs) == 0 {
-		return fmt.Errorf("%s has %d rungs (%v)", sent[0], len(open.Rungs), err)
+		return figures{}, fmt.Errorf("%s has %d rungs (%v)", sent[0], len(open.Rungs), err)
 	}
-	row("tts-bench", "this", small, single, many, fmt.Sprintf("%.2f ms", 1000*open.Rungs[0].Client.Lateness))
-	return nil
+	f := figure(small, single, many)
+	f.late = 1000 * open.Rungs[0].Client.Lateness
+	return f, nil
 }
 
 func decode(path string, v any) error {
