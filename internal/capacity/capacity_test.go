@@ -187,6 +187,8 @@ func TestFindings(t *testing.T) {
 		{"curve_repeatability", OK, func(m *Measured, _ *Scenario) { m.PerRun, m.Runs = []int{50, 60}, 2 }},
 		{"curve_repeatability", Warn, func(m *Measured, _ *Scenario) { m.PerRun, m.Runs = []int{50, 61}, 2 }},
 		{"curve_repeatability", Warn, func(m *Measured, _ *Scenario) { m.PerRun, m.Runs = []int{50, 50}, 3 }},
+		{"curve_repeatability", Warn, func(m *Measured, _ *Scenario) { m.PerRun, m.Runs = []int{50}, 2 }},
+		{"curve_repeatability", NotChecked, func(m *Measured, _ *Scenario) { m.PerRun, m.Runs = []int{50}, 1 }},
 		{"slo_budget", Stop, func(m *Measured, _ *Scenario) { m.SP95 = 3 }},
 		{"slo_budget", Warn, func(m *Measured, _ *Scenario) { m.SP95 = 1.6 }},
 		{"slo_budget", OK, func(m *Measured, _ *Scenario) { m.SP95 = 1.5 }},

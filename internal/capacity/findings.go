@@ -24,7 +24,7 @@ const (
 func publishedFindings(m Measured, r Rule) []Finding {
 	return []Finding{
 		measurementTrust(m), curveRepeatability(m), sloBudget(m, r, m.SP95), invocationCeiling(*r.WMax+m.SP95, r.Ceiling),
-		queueDepth(m, r), thresholdUnits(r), surgeSurvival(m, r), scaleInSafety(r), fleetCost(r, m), provisionStage(m),
+		queueDepth(m, r), thresholdUnits(r), surgeSurvival(m, r), scaleInSafety(r), fleetCost(r, m, OK), provisionStage(m),
 	}
 }
 
@@ -105,6 +105,11 @@ func curveRepeatability(m Measured) Finding {
 		f.Verdict = NotChecked
 		f.Detail = fmt.Sprintf("runs with an answer: %d; a spread needs two", len(m.PerRun))
 		f.Recommendation = "tts-bench qmax --runs 3"
+		if m.Runs > 1 && len(m.PerRun) > 0 {
+			f.Verdict = Warn
+			f.Detail = fmt.Sprintf("of %d runs one alone gave an answer", m.Runs)
+			f.Recommendation = "find out why the others had none before trusting the one that had"
+		}
 		return f
 	}
 	lo, hi := slices.Min(m.PerRun), slices.Max(m.PerRun)
@@ -210,9 +215,11 @@ func scaleInSafety(r Rule) Finding {
 	return f
 }
 
-func fleetCost(r Rule, m Measured) Finding {
+// fleetCost says what the fleet costs; unpriced is its verdict where that is not known: the published rule's is OK even so.
+func fleetCost(r Rule, m Measured, unpriced Verdict) Finding {
 	f := Finding{Name: "fleet_cost", Verdict: OK}
 	if r.Cost.Peak == nil {
+		f.Verdict = unpriced
 		f.Detail = fmt.Sprintf("%d to %d instances; the price is not known, so neither is the cost", r.Min, r.Peak)
 		f.Recommendation = "price_per_hour, price_source and price_date in models.yaml"
 		return f

@@ -138,7 +138,7 @@ func flowAt(m Measured, s Scenario, lag Lag, blind string) (Rule, error) {
 	}
 	r.Findings = []Finding{
 		measurementTrust(m), curveRepeatability(m), sloBudget(m, r, first),
-		invocationCeiling(float64(f.depth)/m.MuPlan+m.SP95-m.SMean, s.Ceiling), queueDepth(m, r), fleetCost(r, m), provisionStage(m),
+		invocationCeiling(float64(f.depth)/m.MuPlan+m.SP95-m.SMean, s.Ceiling), queueDepth(m, r), fleetCost(r, m, NotChecked), provisionStage(m),
 		fleetThroughput(m, s, r), signalBlind(m, r, f.model),
 		quota(r, s, wanted), router(f, r), longStreams(m, r), coldCache(s, r), idleEndpoint(m, s, r), throughputPerText(m, s),
 	}
