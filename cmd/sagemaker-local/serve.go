@@ -18,6 +18,7 @@ import (
 	"loadline/internal/exit"
 	"loadline/internal/fleet"
 	"loadline/internal/local"
+	"loadline/internal/local/access"
 )
 
 // What is served without flags is models.yaml's kokoro-82m; a test holds the two together.
@@ -191,9 +192,9 @@ func (s *settings) config(given func(flag string) bool, stderr io.Writer) (local
 		refuse("--exec is empty: name a program")
 	}
 	faults := fleet.Faults{}
-	calls := local.CallFaults{}
+	calls := access.Faults{}
 	for _, f := range s.fail {
-		call, rate, ours, err := local.ParseCallFault(f)
+		call, rate, ours, err := access.ParseFault(f)
 		if ours && err == nil {
 			calls[call] = rate
 			continue

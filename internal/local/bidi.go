@@ -111,7 +111,7 @@ func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
 		iv.refuse(bidiFault(err))
 		return
 	}
-	events := newChain(l, r)
+	in := events{wire.NewEnvelopes(r.Body), l.access.Chain(r)}
 	rt := (*l.routes.Load())[name]
 	if rt == nil {
 		iv.refuse(bidiFault(l.noEndpoint(name)))
@@ -141,14 +141,14 @@ func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
 	s.start(l.cfg.Streams)
 	stop := context.AfterFunc(r.Context(), func() { s.step((*duplex.Session).Left) })
 	defer stop()
-	l.inside.Go(func() { s.listen(events.next) }) // it ends soon after the handler does, which closes the body
+	l.inside.Go(func() { s.listen(in.next) }) // it ends soon after the handler does, which closes the body
 	s.run()
 }
 
 // admitBidi refuses a call that is not signed, is denied, draws a fault, or asks for what the platform does not take. It
 // is the path and query that the container is asked by.
 func (l *Local) admitBidi(r *http.Request) (target string, err error) {
-	if err := l.admit(r, nil, bidiName); err != nil {
+	if err := l.access.Admit(r, nil, bidiName); err != nil {
 		return "", err
 	}
 	path := cmp.Or(r.Header.Get("X-Amzn-Sagemaker-Model-Invocation-Path"), bidiAction)

@@ -25,6 +25,7 @@ import (
 	"github.com/coder/websocket"
 
 	"loadline/internal/duplex"
+	"loadline/internal/local/access"
 	"loadline/internal/wire"
 )
 
@@ -350,8 +351,8 @@ func TestBidiFaults(t *testing.T) {
 		code   string
 	}{
 		{Config{Deny: []string{"sagemaker:InvokeEndpointWithBidi*"}}, 403, wire.AccessDenied},
-		{Config{CallFaults: CallFaults{FailThrottle: 1}}, 400, wire.Throttling},
-		{Config{CallFaults: CallFaults{Fail5XX: 1}}, 500, wire.InternalError},
+		{Config{CallFaults: access.Faults{access.FailThrottle: 1}}, 400, wire.Throttling},
+		{Config{CallFaults: access.Faults{access.Fail5XX: 1}}, 500, wire.InternalError},
 	} {
 		w := talking(t, c.cfg, socket(echo))
 		if s := w.call(t, w.client(t), bidiPath, nil); s.resp.StatusCode != c.status || s.resp.Header.Get("X-Amzn-Errortype") != c.code {

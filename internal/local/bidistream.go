@@ -1,19 +1,16 @@
 package local
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"loadline/internal/duplex"
+	"loadline/internal/local/access"
 	"loadline/internal/wire"
 )
 
@@ -246,37 +243,23 @@ func (m *meter) session(now, began time.Time, s *relay) {
 	m.midStream.Observe(now, broke, 1)
 }
 
-// chain verifies a caller's events: each signature signs the one before it, the first the request's.
-type chain struct {
-	in     *wire.Envelopes
-	check  bool
-	region string
-	prior  string // in hex
-}
-
-func newChain(l *Local, r *http.Request) *chain {
-	_, parts := authorization(r)
-	return &chain{in: wire.NewEnvelopes(r.Body), check: l.cfg.VerifySignatures, region: l.cfg.Region, prior: parts["Signature"]}
+// events are the parts that a caller sends, each in its signed envelope.
+type events struct {
+	in    *wire.Envelopes
+	chain *access.Chain
 }
 
 // next is the next part; io.EOF at the end of the caller's input, which is signed too.
-func (c *chain) next() (duplex.Part, error) {
-	e, err := c.in.Next()
+func (v *events) next() (duplex.Part, error) {
+	e, err := v.in.Next()
 	if err == io.EOF {
 		return duplex.Part{}, io.ErrUnexpectedEOF // an input that ends without its end
 	}
 	if err != nil {
 		return duplex.Part{}, err
 	}
-	if c.check {
-		date := e.Date.UTC().Format("20060102T150405Z")
-		scope := []string{date[:8], c.region, "sagemaker", "aws4_request"}
-		text := strings.Join([]string{signatureForm + "-PAYLOAD", date, strings.Join(scope, "/"), c.prior, sum256(e.Signed), sum256(e.Payload)}, "\n")
-		want := mac(signingKey(scope), text)
-		if !hmac.Equal(want, e.Signature) {
-			return duplex.Part{}, wire.Refuse(wire.BadSignature, "The event signature we calculated does not match the signature you provided: each event signs the one before it.")
-		}
-		c.prior = hex.EncodeToString(want)
+	if err := v.chain.Verify(e); err != nil {
+		return duplex.Part{}, err
 	}
 	if len(e.Payload) == 0 {
 		return duplex.Part{}, io.EOF

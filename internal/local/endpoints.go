@@ -164,7 +164,7 @@ func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*service.
 			targets = append(targets, t.Resource)
 		}
 	}
-	if len(targets) > 0 && l.denied("application-autoscaling:DeregisterScalableTarget") {
+	if len(targets) > 0 && l.access.Denied("application-autoscaling:DeregisterScalableTarget") {
 		return nil, wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: application-autoscaling:DeregisterScalableTarget on resource: %s", l.account.User(), targets[0])
 	}
 	events, err := ep.fleet.Delete(l.now())

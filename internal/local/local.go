@@ -32,6 +32,7 @@ import (
 	"loadline/internal/autoscale"
 	"loadline/internal/duplex"
 	"loadline/internal/fleet"
+	"loadline/internal/local/access"
 	"loadline/internal/local/autoscaling"
 	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
@@ -124,7 +125,7 @@ type Config struct {
 	Log        io.Writer        // nil: nothing is logged
 	Now        func() time.Time // nil: time.Now
 
-	CallFaults CallFaults
+	CallFaults access.Faults
 	// VerifySignatures refuses calls that are not signed with the account's keys, AKIDEXAMPLE and secret.
 	VerifySignatures bool
 	// State is what Save was given by an account before: it goes on where that one ended, and Endpoints is not looked at.
@@ -171,6 +172,7 @@ type Local struct {
 	kick     chan struct{} // wakes the clock: something is due at another time
 
 	run    context.Context // Run's
+	saved  []byte          // what Config.Save has; of the one goroutine that saves
 	work   sync.WaitGroup  // what was started on its behalf
 	inside sync.WaitGroup  // requests
 	door   sync.RWMutex    // guards shut
@@ -178,6 +180,7 @@ type Local struct {
 	routes atomic.Pointer[map[string]*route]
 	tags   *service.Tags
 	logs   *logs.Logs
+	access *access.Access
 	watch  *cloudwatch.CloudWatch
 	scale  *autoscaling.Autoscaling
 
@@ -188,9 +191,8 @@ type Local struct {
 	models     map[string]*model
 	scaler     *autoscale.Scaler
 	components map[string]*component
-	shelves
-	minute time.Time // metrics of a minute are published up to here
-	ended  bool      // nothing is started any more
+	minute     time.Time // metrics of a minute are published up to here
+	ended      bool      // nothing is started any more
 }
 
 // New listens, and starts nothing: Run does. It refuses an address that is not loopback.
@@ -220,22 +222,22 @@ func New(cfg Config) (*Local, error) {
 		ready: make(chan struct{}), kick: make(chan struct{}, 1),
 		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		tags: service.NewTags(), components: map[string]*component{}, shelves: newShelves(rand.New(rand.NewPCG(cfg.Seed, 0xfa11))),
+		tags: service.NewTags(), components: map[string]*component{},
 	}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: cloudwatch.Reader{Metrics: l.metrics}, Fleet: scaled{l},
 		Rand: l.rngOf("autoscaling")})
+	l.access = access.New(access.Config{Account: l.account, Now: l.now, VerifySignatures: cfg.VerifySignatures, Deny: cfg.Deny,
+		LinkedRole: !cfg.NoLinkedRole, Faults: cfg.CallFaults, Rand: rand.New(rand.NewPCG(cfg.Seed, 0xfa11)),
+		Ended: func() <-chan struct{} { return l.run.Done() }})
 	l.watch = cloudwatch.New(cloudwatch.Config{Account: l.account, Now: l.now, Log: l.log, Tags: l.tags, Metrics: l.metrics,
 		Publish: l.published, Alarms: l.scaler, Lock: &l.mu, Changed: l.wake})
 	l.scale = autoscaling.New(autoscaling.Config{Now: l.now, Scaler: l.scaler, Lock: &l.mu, Changed: l.wake, Tags: l.tags,
-		RoleARN: l.iamARN("role", linkedPath, linkedRole), LoseTokens: cfg.LoseTokens})
+		RoleARN: access.LinkedRoleARN(l.account), LoseTokens: cfg.LoseTokens})
 	l.logs = logs.New(l.account, l.now, l.watch.Observe)
 	l.absent = &service.Absent{Log: l.log}
-	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.admit, Services: []service.Service{
-		l.sagemaker(), l.scale.Service(), l.watch.Service(), l.logs.Service(), l.quotas(), l.tokens(), l.access()}}
-	if !cfg.NoLinkedRole {
-		l.linkRole()
-	}
+	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.access.Admit, Services: []service.Service{
+		l.sagemaker(), l.scale.Service(), l.watch.Service(), l.logs.Service(), l.quotas(), l.access.STS(), l.access.IAM()}}
 	l.routes.Store(&map[string]*route{})
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
@@ -380,17 +382,6 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l.front.ServeHTTP(w, r)
-}
-
-// admit refuses a call that is not signed, is denied, or draws a fault.
-func (l *Local) admit(r *http.Request, body []byte, action string) error {
-	if err := l.verify(r, body); err != nil {
-		return err
-	}
-	if err := l.permitted(action); err != nil {
-		return err
-	}
-	return l.spoilt(r, action)
 }
 
 // enter counts a request in; false once Run has ended.

@@ -115,7 +115,7 @@ func (l *Local) create(spec Endpoint) error {
 			container["Environment"] = v.Model.Env
 		}
 		l.models[v.Model.Name] = &model{name: v.Model.Name, created: now, run: v.Model, members: *members(nil).with(map[string]any{
-			"PrimaryContainer": container, "ExecutionRoleArn": l.iamARN("role", "/", "speech-sagemaker-execution")})}
+			"PrimaryContainer": container, "ExecutionRoleArn": l.account.IAM("role/speech-sagemaker-execution")})}
 	}
 	cfg.members = *members(nil).with(map[string]any{"ProductionVariants": told})
 	if limit, used := l.cfg.Quota, l.wanted(spec); used > limit {

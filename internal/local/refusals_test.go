@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"loadline/internal/local/access"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	aas "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
@@ -24,7 +26,7 @@ func TestThrottledAlarms(t *testing.T) {
 		_, err := w.aas.DescribeScalingPolicies(t.Context(), &aas.DescribeScalingPoliciesInput{ServiceNamespace: "sagemaker"})
 		return err
 	}
-	w := serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: CallFaults{FailThrottle: 1}}, ok)
+	w := serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: access.Faults{access.FailThrottle: 1}}, ok)
 	wants(t, ask(w), "FailedResourceAccessException", 400, "Rate exceeded (Service: AmazonCloudWatch")
 	_, err := w.aas.DescribeScalableTargets(t.Context(), &aas.DescribeScalableTargetsInput{ServiceNamespace: "sagemaker"})
 	wants(t, err, "ThrottlingException", 400, "Rate exceeded")
@@ -35,7 +37,7 @@ func TestThrottledAlarms(t *testing.T) {
 }
 
 func TestThrottledThirdTime(t *testing.T) {
-	w := serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: CallFaults{FailThrottle: 0.5}, Seed: 7}, ok)
+	w := serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: access.Faults{access.FailThrottle: 0.5}, Seed: 7}, ok)
 	good, bad := 0, 0
 	for range 100 {
 		if _, err := w.sm.ListEndpoints(t.Context(), &sm.ListEndpointsInput{}); err == nil {
@@ -51,12 +53,12 @@ func TestThrottledThirdTime(t *testing.T) {
 }
 
 func TestBrokenCalls(t *testing.T) {
-	w := serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: CallFaults{Fail5XX: 1}}, ok)
+	w := serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: access.Faults{access.Fail5XX: 1}}, ok)
 	_, err := w.sm.ListEndpoints(t.Context(), &sm.ListEndpointsInput{})
 	wants(t, err, "InternalFailure", 500, "unknown error")
 	_, err = w.invoke(t, "x")
 	wants(t, err, "InternalFailure", 500, "unknown error")
-	w = serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: CallFaults{FailTimeout: 1}}, ok)
+	w = serving(t, Config{Endpoints: []Endpoint{one(1)}, CallFaults: access.Faults{access.FailTimeout: 1}}, ok)
 	client := &http.Client{Timeout: 50 * time.Millisecond}
 	if resp, err := client.Post(w.URL()+"/endpoints/"+speech+"/invocations", "", strings.NewReader("x")); err == nil {
 		resp.Body.Close()

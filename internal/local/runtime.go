@@ -114,7 +114,7 @@ func (iv *invocation) invoke(name string, stream bool) {
 	if stream {
 		action, limit = "sagemaker:InvokeEndpointWithResponseStream", streamLimit
 	}
-	if err := l.admit(r, body, action); err != nil {
+	if err := l.access.Admit(r, body, action); err != nil {
 		var f *wire.Fault
 		if !errors.As(err, &f) {
 			f = wire.Refuse(wire.InternalFailure, "%v", err)

@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/access"
 	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
 )
@@ -29,8 +32,8 @@ type savedAccount struct {
 	Endpoints  []savedEndpoint
 	Components []savedComponent
 	Dashboards []cloudwatch.Dashboard
-	Roles      []savedRole
-	Policies   []savedPolicy
+	Roles      []access.Role
+	Policies   []access.Policy
 	Groups     []logs.Group
 	Tags       map[string]map[string]string
 	Scaling    autoscale.Saved
@@ -62,33 +65,19 @@ type savedComponent struct {
 	Copies                  int
 }
 
-type savedRole struct {
-	Name, Path, Trust, About string
-	Created                  time.Time
-	Session                  int
-	Tags, Inline             map[string]string
-	Attached                 map[string]bool
-}
-
-type savedPolicy struct {
-	Name, Path, Document, About string
-	Created                     time.Time
-	Tags                        map[string]string
-}
-
 // state is the account as it is saved.
 func (l *Local) state() ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := savedAccount{Schema: stateSchema, Tags: l.tags.All(), Scaling: l.scaler.Save()}
-	for _, name := range sorted(l.models) {
+	for _, name := range slices.Sorted(maps.Keys(l.models)) {
 		m := l.models[name]
 		s.Models = append(s.Models, savedModel{m.name, m.created, m.members, m.run})
 	}
-	for _, name := range sorted(l.configs) {
+	for _, name := range slices.Sorted(maps.Keys(l.configs)) {
 		s.Configs = append(s.Configs, l.configs[name].saved())
 	}
-	for _, name := range sorted(l.endpoints) {
+	for _, name := range slices.Sorted(maps.Keys(l.endpoints)) {
 		ep := l.endpoints[name]
 		if ep.fleet.Status == fleet.Failed || ep.fleet.Status == fleet.Deleting {
 			continue
@@ -105,14 +94,7 @@ func (l *Local) state() ([]byte, error) {
 			}
 		}
 	}
-	for _, name := range sorted(l.identities.roles) {
-		r := l.identities.roles[name]
-		s.Roles = append(s.Roles, savedRole{r.name, r.path, r.trust, r.about, r.created, r.session, r.tags, r.inline, r.attached})
-	}
-	for _, arn := range sorted(l.identities.policies) {
-		p := l.identities.policies[arn]
-		s.Policies = append(s.Policies, savedPolicy{p.name, p.path, p.document, p.about, p.created, p.tags})
-	}
+	s.Roles, s.Policies = l.access.Identities()
 	s.Dashboards, s.Groups = l.watch.Dashboards(), l.logs.Save()
 	return json.Marshal(s)
 }
@@ -146,22 +128,7 @@ func (l *Local) restore(saved []byte) (*savedAccount, error) {
 		l.tags.Set(arn, tags)
 	}
 	l.watch.Restore(s.Dashboards)
-	for _, r := range s.Roles {
-		own := l.addRole(r.Name, r.Path, r.Trust)
-		own.about, own.created, own.session = r.About, r.Created, r.Session
-		for k, v := range r.Tags {
-			own.tags[k] = v
-		}
-		for k, v := range r.Inline {
-			own.inline[k] = v
-		}
-		for k, v := range r.Attached {
-			own.attached[k] = v
-		}
-	}
-	for _, p := range s.Policies {
-		l.identities.policies[l.iamARN("policy", p.Path, p.Name)] = &managedPolicy{p.Name, p.Path, p.Document, p.About, p.Created, p.Tags}
-	}
+	l.access.Restore(s.Roles, s.Policies)
 	l.logs.Restore(s.Groups)
 	for _, e := range s.Endpoints {
 		if len(e.Config.Variants) != len(e.Spec.Variants) {

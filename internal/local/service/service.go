@@ -59,8 +59,11 @@ func (a Account) ARN(service, resource string) string {
 	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, a.Region, a.ID, resource)
 }
 
+// IAM names a resource of IAM, which has no region: user/NAME, role/PATH/NAME.
+func (a Account) IAM(resource string) string { return fmt.Sprintf("arn:aws:iam::%s:%s", a.ID, resource) }
+
 // User is the ARN of the one caller that the account has.
-func (a Account) User() string { return fmt.Sprintf("arn:aws:iam::%s:user/local", a.ID) }
+func (a Account) User() string { return a.IAM("user/local") }
 
 // Or is what p points to, or otherwise where it is nil: a member of a request that was not given.
 func Or[T any](p *T, otherwise T) T {

@@ -1,4 +1,4 @@
-package local
+package access
 
 import (
 	"fmt"
@@ -13,23 +13,23 @@ import (
 	"loadline/internal/wire"
 )
 
-// CallFault is a way in which a call fails that nothing is wrong with.
-type CallFault string
+// Fault is a way in which a call fails that nothing is wrong with.
+type Fault string
 
 // The faults of calls.
 const (
-	FailThrottle CallFault = "throttle" // Rate exceeded
-	FailTimeout  CallFault = "timeout"  // it is not answered
-	Fail5XX      CallFault = "5xx"      // the service is broken
+	FailThrottle Fault = "throttle" // Rate exceeded
+	FailTimeout  Fault = "timeout"  // it is not answered
+	Fail5XX      Fault = "5xx"      // the service is broken
 )
 
-// CallFaults are how often each fault happens: the share of the calls, above 0 and at most 1.
-type CallFaults map[CallFault]float64
+// Faults are how often each fault happens: the share of the calls, above 0 and at most 1.
+type Faults map[Fault]float64
 
-// ParseCallFault reads KIND or KIND:RATE; ours is false where there is no such kind.
-func ParseCallFault(s string) (f CallFault, rate float64, ours bool, err error) {
+// ParseFault reads KIND or KIND:RATE; ours is false where there is no such kind.
+func ParseFault(s string) (f Fault, rate float64, ours bool, err error) {
 	kind, digits, rated := strings.Cut(s, ":")
-	f, rate = CallFault(kind), 1
+	f, rate = Fault(kind), 1
 	if f != FailThrottle && f != FailTimeout && f != Fail5XX {
 		return "", 0, false, nil
 	}
@@ -51,21 +51,21 @@ type breaker struct {
 }
 
 // spoilt draws the fault of a call, nil for none. A call that times out is held here.
-func (l *Local) spoilt(r *http.Request, action string) error {
-	for _, kind := range []CallFault{FailTimeout, FailThrottle, Fail5XX} {
-		rate := l.cfg.CallFaults[kind]
+func (a *Access) spoilt(r *http.Request, action string) error {
+	for _, kind := range []Fault{FailTimeout, FailThrottle, Fail5XX} {
+		rate := a.cfg.Faults[kind]
 		if rate == 0 {
 			continue
 		}
-		l.breaker.mu.Lock()
-		hit := l.breaker.rng.Float64() < rate
-		l.breaker.mu.Unlock()
+		a.breaker.mu.Lock()
+		hit := a.breaker.rng.Float64() < rate
+		a.breaker.mu.Unlock()
 		switch {
 		case !hit:
 		case kind == FailTimeout:
 			select {
 			case <-r.Context().Done():
-			case <-l.run.Done():
+			case <-a.cfg.Ended():
 			case <-time.After(longestHold):
 			}
 			return wire.Refuse(wire.Unavailable, "The request was not answered in time.")

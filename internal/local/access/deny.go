@@ -1,4 +1,4 @@
-package local
+package access
 
 import (
 	"path"
@@ -9,21 +9,21 @@ import (
 	"loadline/internal/wire"
 )
 
-// denied says whether the caller may not do what the action names, such as sagemaker:UpdateEndpoint. Config.Deny has
+// Denied says whether the caller may not do what the action names, such as sagemaker:UpdateEndpoint. Config.Deny has
 // patterns with * and ?, in any case.
-func (l *Local) denied(action string) bool {
-	return slices.ContainsFunc(l.cfg.Deny, func(pattern string) bool {
+func (a *Access) Denied(action string) bool {
+	return slices.ContainsFunc(a.cfg.Deny, func(pattern string) bool {
 		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(action))
 		return err == nil && ok
 	})
 }
 
 // mayNot refuses an action that is denied.
-func (l *Local) mayNot(action string) error {
-	if !l.denied(action) {
+func (a *Access) mayNot(action string) error {
+	if !a.Denied(action) {
 		return nil
 	}
-	return wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: %s on resource: * with an explicit deny in an identity-based policy", l.account.User(), action)
+	return wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: %s on resource: * with an explicit deny in an identity-based policy", a.cfg.Account.User(), action)
 }
 
 // dryCalls are what Application Auto Scaling tries with the caller's permissions before it registers a target or puts a
@@ -35,30 +35,30 @@ var dryCalls = map[string][]string{
 }
 
 // permitted refuses a call of a service that is denied, or that needs others which are.
-func (l *Local) permitted(action string) error {
-	if err := l.mayNot(action); err != nil {
+func (a *Access) permitted(action string) error {
+	if err := a.mayNot(action); err != nil {
 		return err
 	}
 	var missing []string
 	for _, need := range dryCalls[action] {
-		if l.denied(need) {
+		if a.Denied(need) {
 			missing = append(missing, need)
 		}
 	}
-	if action == readsAlarms && l.denied("cloudwatch:DescribeAlarms") {
-		return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: User: %s is not authorized to perform: cloudwatch:DescribeAlarms (Service: AmazonCloudWatch; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", l.account.User(), service.RequestID())
+	if action == readsAlarms && a.Denied("cloudwatch:DescribeAlarms") {
+		return wire.Refuse(wire.FailedAccess, "Unable to retrieve alarms for scaling policy due to reason: User: %s is not authorized to perform: cloudwatch:DescribeAlarms (Service: AmazonCloudWatch; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", a.cfg.Account.User(), service.RequestID())
 	}
 	registers := action == "application-autoscaling:RegisterScalableTarget"
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if registers && l.identities.roles[linkedRole] == nil && l.denied("iam:CreateServiceLinkedRole") {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if registers && a.roles[linkedRole] == nil && a.Denied("iam:CreateServiceLinkedRole") {
 		missing = append(missing, "iam:CreateServiceLinkedRole")
 	}
 	if missing != nil {
 		return wire.Refuse(wire.ValidationException, "Unable to assume or create the needed permissions: the caller is not authorized to perform: %s", strings.Join(missing, ", "))
 	}
 	if registers {
-		l.linkRole()
+		a.linkRole()
 	}
 	return nil
 }

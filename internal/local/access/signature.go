@@ -1,4 +1,4 @@
-package local
+package access
 
 import (
 	"crypto/hmac"
@@ -22,8 +22,8 @@ const (
 )
 
 // verify refuses a request that is not signed with the account's keys; body is what came over the wire.
-func (l *Local) verify(r *http.Request, body []byte) error {
-	if !l.cfg.VerifySignatures {
+func (a *Access) verify(r *http.Request, body []byte) error {
+	if !a.cfg.VerifySignatures {
 		return nil
 	}
 	kind, parts := authorization(r)
@@ -42,12 +42,12 @@ func (l *Local) verify(r *http.Request, body []byte) error {
 		return wire.Refuse(wire.UnknownKey, "The security token included in the request is invalid.")
 	case err != nil:
 		return wire.Refuse(wire.BadSignature, "The X-Amz-Date %q is not a time such as 20261130T120000Z.", date)
-	case l.now().Sub(at).Abs() > signatureAge:
-		return wire.Refuse(wire.BadSignature, "Signature expired or not yet current: %s, it is %s now.", date, l.now().UTC().Format("20060102T150405Z"))
+	case a.cfg.Now().Sub(at).Abs() > signatureAge:
+		return wire.Refuse(wire.BadSignature, "Signature expired or not yet current: %s, it is %s now.", date, a.cfg.Now().UTC().Format("20060102T150405Z"))
 	case scope[1] != date[:8]:
 		return wire.Refuse(wire.BadSignature, "Date in Credential scope %q does not match YYYYMMDD of %q.", scope[1], date)
-	case scope[2] != l.cfg.Region:
-		return wire.Refuse(wire.BadSignature, "Credential should be scoped to a valid region, %s, not %q.", l.cfg.Region, scope[2])
+	case scope[2] != a.cfg.Account.Region:
+		return wire.Refuse(wire.BadSignature, "Credential should be scoped to a valid region, %s, not %q.", a.cfg.Account.Region, scope[2])
 	case !slices.Contains(signed, "host") && !slices.Contains(signed, ":authority"):
 		return wire.Refuse(wire.BadSignature, "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")
 	}
@@ -89,11 +89,8 @@ func canonical(r *http.Request, signed []string, hash string) string {
 	var headers strings.Builder
 	for _, name := range signed {
 		values := r.Header.Values(name)
-		switch {
-		case name == "host" || name == ":authority":
+		if name == "host" || name == ":authority" {
 			values = []string{r.Host}
-		case name == "content-length" && len(values) == 0:
-			values = []string{r.Header.Get("Content-Length")}
 		}
 		for i, v := range values {
 			values[i] = strings.Join(strings.Fields(v), " ")
@@ -133,4 +130,33 @@ func mac(key []byte, text string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(text))
 	return h.Sum(nil)
+}
+
+// Chain verifies a caller's events: each signature signs the one before it, the first the request's.
+type Chain struct {
+	check  bool
+	region string
+	prior  string // in hex
+}
+
+// Chain of the events that come in a request.
+func (a *Access) Chain(r *http.Request) *Chain {
+	_, parts := authorization(r)
+	return &Chain{check: a.cfg.VerifySignatures, region: a.cfg.Account.Region, prior: parts["Signature"]}
+}
+
+// Verify refuses the next event unless it is rightly signed.
+func (c *Chain) Verify(e wire.Envelope) error {
+	if !c.check {
+		return nil
+	}
+	date := e.Date.UTC().Format("20060102T150405Z")
+	scope := []string{date[:8], c.region, "sagemaker", "aws4_request"}
+	text := strings.Join([]string{signatureForm + "-PAYLOAD", date, strings.Join(scope, "/"), c.prior, sum256(e.Signed), sum256(e.Payload)}, "\n")
+	want := mac(signingKey(scope), text)
+	if !hmac.Equal(want, e.Signature) {
+		return wire.Refuse(wire.BadSignature, "The event signature we calculated does not match the signature you provided: each event signs the one before it.")
+	}
+	c.prior = hex.EncodeToString(want)
+	return nil
 }
