@@ -314,7 +314,7 @@ func (j *proveJob) draw() error {
 		return nil
 	}
 	period, detection := j.detection()
-	t := seconds(r.Lag.T)
+	t := seconds(j.lag().T)
 	switch {
 	case !(j.ratio > 1):
 		return exit.Refuse(fmt.Errorf("%s: its surge ratio is %g, which is none", j.planFlag.plan, j.ratio))
@@ -340,18 +340,31 @@ func (j *proveJob) draw() error {
 // calm is the share of the plan's rate before the surge.
 const calm = 0.8
 
-// detection is how long the plan has its signal take to see a surge, and the period that the signal is evaluated in: an
-// alarm looks once a period, so that much may be added.
-func (j *proveJob) detection() (period, detection time.Duration) {
-	period, n := time.Minute, 3
+// signal is the period, and how many of it, that the first policy to add instances looks at.
+func (j *proveJob) signal() (period time.Duration, n int) {
 	for _, p := range j.plan.Policies {
 		out := p.Target != nil || slices.ContainsFunc(p.Steps, func(s capacity.Step) bool { return s.Change > 0 })
 		if out && p.Period > 0 {
-			period, n = time.Duration(p.Period)*time.Second, max(1, p.Datapoints)
-			break
+			return time.Duration(p.Period) * time.Second, max(1, p.Datapoints)
 		}
 	}
-	if l := j.rule.Lag; l.Detection > 0 && !l.Assumed {
+	return time.Minute, 3
+}
+
+// lag is how long a scale-out takes by the signal that is deployed: policies that were chosen for concurrency alone see a
+// surge sooner than the rate that the rule is sized by.
+func (j *proveJob) lag() capacity.Lag {
+	if period, _ := j.signal(); period == capacity.FastPeriod*time.Second && j.rule.FastLag != nil {
+		return *j.rule.FastLag
+	}
+	return j.rule.Lag
+}
+
+// detection is how long the plan has its signal take to see a surge, and the period that the signal is evaluated in: an
+// alarm looks once a period, so that much may be added.
+func (j *proveJob) detection() (period, detection time.Duration) {
+	period, n := j.signal()
+	if l := j.lag(); l.Detection > 0 && !l.Assumed {
 		return period, seconds(l.Detection)
 	}
 	return period, time.Duration(n)*period + time.Minute // T was stated in one figure: a minute is taken for publication and reaction
@@ -366,7 +379,7 @@ func (j *proveJob) document(cmd *cobra.Command, print artifact.Fingerprint, depl
 		Header: artifact.Header{Schema: artifact.SchemaProof, RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(),
 			Settings: settings(cmd.Flags()), Target: to, Fingerprint: print},
 		PlanFile: j.planFlag.plan, PlanRun: j.plan.RunID, Rule: j.plan.Rule, SLOMS: 1000 * m.SLO, Percentile: m.Pct, SLOOn: string(j.mark),
-		Rate: j.rate, SurgeRatio: j.ratio, SurgeFrom: j.instances, T: j.rule.Lag.T, QueueBound: j.plan.Config.QueueMaxDepth,
+		Rate: j.rate, SurgeRatio: j.ratio, SurgeFrom: j.instances, T: j.lag().T, QueueBound: j.plan.Config.QueueMaxDepth,
 		Checks: []proof.Check{deployed}, Seed: j.seed, InstanceCounts: []int{}, Warnings: j.notes,
 		Corpus: artifact.Corpus{ID: j.texts.ID(), Texts: s.Texts, CharsMean: s.CharsMean, CharsP95: s.CharsP95, Seed: j.seed},
 	}

@@ -45,6 +45,14 @@ func (j *proveJob) name() string {
 	return j.to.Endpoint + "/" + j.plan.Target.Variant + " by " + j.to.Transport
 }
 
+// instances is so many of them, in words.
+func instances(n int) string {
+	if n == 1 {
+		return "1 instance"
+	}
+	return fmt.Sprintf("%d instances", n)
+}
+
 func (j *proveJob) dryRunText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s against %s (%s); no AWS call is made\n\n", j.name(), j.planFlag.plan, j.plan.Rule)
@@ -65,17 +73,17 @@ func (j *proveJob) dryRunText() string {
 	}
 	if s := j.surge; s != nil {
 		requests += len(s.At)
-		fmt.Fprintf(&b, "surge       × %.2f for %s from %d instances: one more asked for within %s (detection %s, and\n            one period of the alarm); at most %g %% late or not served, %.2g %% refused\n", j.ratio, short(s.Lasts), s.Instances, short(s.Within), short(s.Within-s.Align), 100-m.Pct, 100*s.Epsilon)
+		fmt.Fprintf(&b, "surge       × %.2f for %s from %s: one more asked for within %s (detection %s, and\n            one period of the alarm); at most %g %% late or not served, %.2g %% refused\n", j.ratio, short(s.Lasts), instances(s.Instances), short(s.Within), short(s.Within-s.Align), 100-m.Pct, 100*s.Epsilon)
 	}
 	one, surge := j.walls()
 	fmt.Fprintf(&b, "changes     pinned to 1 instance, scaling suspended")
 	if j.surge != nil {
-		fmt.Fprintf(&b, "; then %d instances, scale-out let go, at most %d", j.instances, j.most)
+		fmt.Fprintf(&b, "; then %s, scale-out let go, at most %d", instances(j.instances), j.most)
 	}
 	b.WriteString(";\n            the count and scaling it had are put back\n")
 	fmt.Fprintf(&b, "wall clock  %s, and as long as the endpoint takes to change its count\nrequests    about %d, drawn with seed %d\n", short(one+surge), requests, j.seed)
 	if j.surge != nil {
-		fmt.Fprintf(&b, "quota       %d instances\n", j.most)
+		fmt.Fprintf(&b, "quota       %s\n", instances(j.most))
 	}
 	if about, most := j.money(); most > 0 {
 		fmt.Fprintf(&b, "money       about %.2f, at most %.2f, at %.3f an instance-hour\n", about, most, j.to.model.Price.PerHour)
@@ -176,12 +184,18 @@ func proved(c proof.Check) string {
 		s = show(*c.Measured)
 	}
 	switch {
-	case c.Low != nil && c.High != nil && *c.Low < *c.High:
+	case c.Low != nil && c.High != nil && *c.Low == *c.High:
+		s += " (exact)"
+	case c.Low != nil && c.High != nil:
 		s += " (" + show(*c.Low) + " to " + show(*c.High) + ")"
-	case c.Low == nil && c.High != nil:
+	case c.High != nil:
 		s += " (at most " + show(*c.High) + ")"
-	case c.Low != nil && c.High == nil:
+	case c.Low != nil:
 		s += " (at least " + show(*c.Low) + ")"
+	case c.Measured != nil:
+		s += " (too few for an interval)"
+	default: // a percentile among those that were never served
+		s = "unbounded"
 	}
 	return s + unit + ", budget " + show(*c.Budget)
 }

@@ -263,8 +263,9 @@ func (p *proving) surge(ctx context.Context) error {
 		s, why = nil, "not made: a check before it failed, and more instances would only cost more"
 	}
 	if s == nil {
-		p.add(proof.NotChecked(proof.ScaleOut, why))
-		p.add(proof.NotChecked(proof.Surge, why))
+		for _, name := range []string{proof.ScaleOut, proof.Surge, proof.Shed} {
+			p.add(proof.NotChecked(name, why))
+		}
 		return nil
 	}
 	ctx, cancel := p.affordable(ctx, s.Most)
@@ -310,6 +311,7 @@ func (p *proving) surge(ctx context.Context) error {
 	g.Invalid, g.Slow = sent.Invalid, ladder.ClientBound(sent.Client, 0, g.SLO, false)
 	p.add(proof.Grew(g, s.Within))
 	p.add(proof.Survived(g))
+	p.add(proof.Refused(g))
 	return nil
 }
 

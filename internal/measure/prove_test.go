@@ -157,7 +157,7 @@ func (f *provenFleet) proving(t *testing.T, rate float64) Proving {
 }
 
 func TestProve(t *testing.T) {
-	whole := func(v capacity.Verdict) string { return strings.Repeat(string(v)+" ", 6) }
+	whole := func(v capacity.Verdict) string { return strings.Repeat(string(v)+" ", 7) }
 	for _, tt := range []struct {
 		name string
 		rate float64
@@ -166,14 +166,14 @@ func TestProve(t *testing.T) {
 		code int
 		says string
 	}{
-		{"flow: it holds", 14, nil, whole(capacity.OK), exit.OK, "2 instances became 3"},
-		{"slots: more than an instance completes", 26, nil, "ok stop ok ok not_checked not_checked ", exit.OK, "refused"},
-		{"a policy that sees five times as late", 14, func(f *provenFleet, c *Proving) { f.sees = 7 * time.Minute }, "ok ok ok ok stop ok ", exit.OK, "after 420 s"},
-		{"a policy that sees nothing", 14, func(f *provenFleet, c *Proving) { f.sees = 0 }, "ok ok ok ok stop ok ", exit.OK, "do not see this load"},
-		{"no more than one instance, and a surge beyond it", 17.5, func(f *provenFleet, c *Proving) { f.sees = 0 }, "ok ok ok ok stop stop ", exit.OK, "late or not served"},
-		{"an unbounded queue", 14, func(f *provenFleet, c *Proving) { f.bound = 1000 }, "ok ok ok stop not_checked not_checked ", exit.OK, "not bounded as planned"},
-		{"nothing is completed", 14, func(f *provenFleet, c *Proving) { f.dead = true }, "ok stop stop stop not_checked not_checked ", exit.OK, "no request of"},
-		{"a part", 14, func(f *provenFleet, c *Proving) { c.Step, c.Surge = nil, nil }, "ok not_checked ok ok not_checked not_checked ", exit.OK, "not asked for"},
+		{"flow: it holds", 14, nil, whole(capacity.OK), exit.OK, "from 2 to 3 instances"},
+		{"slots: more than an instance completes", 26, nil, "ok stop ok ok not_checked not_checked not_checked ", exit.OK, "refused"},
+		{"a policy that sees five times as late", 14, func(f *provenFleet, c *Proving) { f.sees = 7 * time.Minute }, "ok ok ok ok stop ok ok ", exit.OK, "after 420 s"},
+		{"a policy that sees nothing", 14, func(f *provenFleet, c *Proving) { f.sees = 0 }, "ok ok ok ok stop ok ok ", exit.OK, "do not see this load"},
+		{"no more than one instance, and a surge beyond it", 17.5, func(f *provenFleet, c *Proving) { f.sees = 0 }, "ok ok ok ok stop stop stop ", exit.OK, "late or not served"},
+		{"an unbounded queue", 14, func(f *provenFleet, c *Proving) { f.bound = 1000 }, "ok ok ok stop not_checked not_checked not_checked ", exit.OK, "not bounded as planned"},
+		{"nothing is completed", 14, func(f *provenFleet, c *Proving) { f.dead = true }, "ok stop stop stop not_checked not_checked not_checked ", exit.OK, "no request of"},
+		{"a part", 14, func(f *provenFleet, c *Proving) { c.Step, c.Surge = nil, nil }, "ok not_checked ok ok not_checked not_checked not_checked ", exit.OK, "not asked for"},
 		{"more than is allowed", 14, func(f *provenFleet, c *Proving) { f.runaway = true }, "ok ok ok ok ", exit.No, "asked for 40"},
 		{"money", 14, func(f *provenFleet, c *Proving) { c.Price, c.MaxCost = 3600, 200 }, "ok ok ok ok ", exit.Unknown, "cost limit"},
 		{"alarm", 14, func(f *provenFleet, c *Proving) { c.Alarms = firesAfter(2 * time.Minute) }, "ok ok ok ok ", exit.No, "alarm"},

@@ -28,7 +28,8 @@ const (
 	Below    = "queue_below"    // nothing is refused below the bound
 	Above    = "queue_above"    // what is too much is refused, and at once
 	ScaleOut = "scale_out"      // an instance is asked for within the time of detection
-	Surge    = "surge_survived" // the plan's surge is lived through
+	Surge    = "surge_survived" // the plan's surge is lived through: late and refused within the objective's share
+	Shed     = "surge_refused"  // and what is refused of it by design within the plan's
 )
 
 const confidence = 0.95
@@ -285,45 +286,69 @@ func Grew(g Growth, within time.Duration) Check {
 		c.Verdict, c.Detail = capacity.NotChecked, g.Invalid
 	}
 	if c.Verdict == capacity.OK {
-		c.Detail = fmt.Sprintf("%d instances became %d", g.From, g.To)
+		c.Detail = fmt.Sprintf("from %d to %d instances", g.From, g.To)
 	}
 	return c
 }
 
-// Survived judges what the callers had of the surge: late and refused together within the objective's share, refused within
-// the plan's.
+// Survived judges what the callers had of the surge: late and not served together within the objective's share.
 func Survived(g Growth) Check {
-	c := of(Surge, g.Requests, g.late)
-	c.Unit, c.Seconds = "share late or not served", g.Lasted.Seconds()
 	allowed := (100 - g.Percentile) / 100
-	c.Budget = &allowed
+	c := g.share(Surge, "share late or not served", allowed, func(r sample.Request) bool { return r.Outcome != sample.OK || g.late(r) })
 	bad := ""
-	if c.Samples > 0 {
-		failing := make([]bool, len(g.Requests))
-		for i, r := range g.Requests {
-			failing[i] = r.Outcome != sample.OK || g.late(r)
-		}
-		n, _ := stat.EffectiveN(failing)
-		n = math.Min(math.Max(n, 1), float64(c.Samples))
-		share := float64(c.Late+c.Samples-c.OK) / float64(c.Samples)
-		low, high := Interval(n, share*n)
-		c.Measured, c.Low, c.High = &share, &low, &high
-		refused := float64(c.Rejected) / float64(c.Samples)
-		switch {
-		case share > allowed:
-			bad = fmt.Sprintf("%.1f %% were late or not served, and p%g within %s allows %.0f %%: %d late, %d refused", 100*share, g.Percentile, g.SLO, 100*allowed, c.Late, c.Rejected)
-		case stat.Refutes(float64(c.Samples), float64(c.Rejected), g.Epsilon, 1-confidence):
-			bad = fmt.Sprintf("%.2f %% were refused, and the plan allows %.2f %%", 100*refused, 100*g.Epsilon)
-		}
+	if c.Samples > 0 && *c.Measured > allowed {
+		bad = fmt.Sprintf("%.1f %% were late or not served, and p%g within %s allows %.0f %%: %d late, %d refused", 100**c.Measured, g.Percentile, g.SLO, 100*allowed, c.Late, c.Rejected)
 	}
-	invalid := g.Invalid
-	if bad != "" && invalid == "" && c.Late > 0 { // latency counts from the intended start: what holds with it holds
-		invalid = g.Slow
-	}
-	c = c.settle(invalid, bad)
+	// Latency counts from the intended start: what holds with it holds.
+	c = c.settle(g.unsent(c, bad), bad)
 	if c.Verdict == capacity.OK {
 		c.Detail = fmt.Sprintf("%d late and %d refused of %d", c.Late, c.Rejected, c.Samples)
 	}
+	return c
+}
+
+// Refused judges what the instances turned away in the surge, by design: more than the plan's share is stopped once it is
+// beyond chance.
+func Refused(g Growth) Check {
+	c := g.share(Shed, "share refused", g.Epsilon, func(r sample.Request) bool { return r.Outcome == sample.Rejected })
+	bad := ""
+	if stat.Refutes(float64(c.Samples), float64(c.Rejected), g.Epsilon, 1-confidence) {
+		bad = fmt.Sprintf("%.2f %% were refused, and the plan allows %.2f %%", 100**c.Measured, 100*g.Epsilon)
+	}
+	c = c.settle(g.unsent(c, bad), bad) // what a client sends late it sends in bursts, and bursts are refused
+	if c.Verdict == capacity.OK {
+		c.Detail = fmt.Sprintf("%d of %d refused", c.Rejected, c.Samples)
+	}
+	return c
+}
+
+// unsent is why what is bad may be the client's doing.
+func (g Growth) unsent(c Check, bad string) string {
+	if g.Invalid == "" && bad != "" && c.Late > 0 {
+		return g.Slow
+	}
+	return g.Invalid
+}
+
+// share is a check of how much of the surge was of a kind.
+func (g Growth) share(name, unit string, budget float64, is func(sample.Request) bool) Check {
+	c := of(name, g.Requests, g.late)
+	c.Unit, c.Seconds, c.Budget = unit, g.Lasted.Seconds(), &budget
+	if c.Samples == 0 {
+		return c
+	}
+	kind := make([]bool, len(g.Requests))
+	count := 0
+	for i, r := range g.Requests {
+		if kind[i] = is(r); kind[i] {
+			count++
+		}
+	}
+	n, _ := stat.EffectiveN(kind)
+	n = math.Min(math.Max(n, 1), float64(c.Samples))
+	share := float64(count) / float64(c.Samples)
+	low, high := Interval(n, share*n)
+	c.Measured, c.Low, c.High = &share, &low, &high
 	return c
 }
 

@@ -51,6 +51,10 @@ func TestChecks(t *testing.T) {
 	slow.Seen, slow.Before = 320*time.Second, 310*time.Second
 	broken := growth(requests(1000, sample.OK, 4*time.Second))
 	broken.Invalid = "3 of 1000 arrivals were not sent"
+	bursts := growth(fine, requests(40, sample.Rejected, 0), requests(1, sample.OK, 4*time.Second))
+	bursts.Slow = "client-bound: requests were sent late"
+	unsent := growth(fine, requests(40, sample.Rejected, 0))
+	unsent.Invalid = "3 of 1000 arrivals were not sent"
 	unheld := held(fine)
 	unheld.Invalid = "3.0 of 45 were held"
 	ms := func(v float64) *float64 { return &v }
@@ -89,14 +93,19 @@ func TestChecks(t *testing.T) {
 		{"above, unbounded", Over(held(fine), 300*time.Millisecond), capacity.Stop, "not bounded"},
 		{"above, time-outs beside", Over(held(fine, requests(200, sample.Rejected, 0), requests(1, sample.Timeout, time.Minute)), 300*time.Millisecond), capacity.Stop, "1 timeout"},
 		{"above, all refused", Over(held(requests(200, sample.Rejected, 0)), 300*time.Millisecond), capacity.Stop, "no request"},
-		{"grew", Grew(growth(fine), 220*time.Second), capacity.OK, "2 instances became 3"},
+		{"grew", Grew(growth(fine), 220*time.Second), capacity.OK, "from 2 to 3 instances"},
 		{"grew late", Grew(slow, 220*time.Second), capacity.Stop, "after 320 s"},
 		{"grew late by the scaler's own time", Grew(decided, 220*time.Second), capacity.Stop, "after 260 s"},
 		{"never grew", Grew(never, 220*time.Second), capacity.Stop, "do not see this load"},
 		{"grew, and nothing was answered", Grew(growth(requests(1000, sample.Timeout, time.Minute)), 220*time.Second), capacity.Stop, "1000 timeout"},
 		{"survived", Survived(growth(fine, requests(20, sample.OK, 4*time.Second))), capacity.OK, "20 late and 0 refused"},
 		{"late in the surge", Survived(growth(fine, requests(100, sample.OK, 4*time.Second))), capacity.Stop, "100 late"},
-		{"refused in the surge", Survived(growth(fine, requests(40, sample.Rejected, 0))), capacity.Stop, "3.85 % were refused"},
+		{"refused within the objective's share", Survived(growth(fine, requests(40, sample.Rejected, 0))), capacity.OK, "0 late and 40 refused of 1040"},
+		{"refused beyond the plan's", Refused(growth(fine, requests(40, sample.Rejected, 0))), capacity.Stop, "3.85 % were refused"},
+		{"refused beyond the plan's, by chance", Refused(growth(fine, requests(14, sample.Rejected, 0))), capacity.OK, "14 of 1014 refused"},
+		{"refused of bursts", Refused(bursts), capacity.NotChecked, "client-bound"},
+		{"refused of a load that was not sent", Refused(unsent), capacity.NotChecked, "not sent"},
+		{"nothing refused, nothing completed", Refused(growth(requests(1000, sample.Timeout, time.Minute))), capacity.Stop, "no request of 1000"},
 		{"late with a broken client", Survived(broken), capacity.NotChecked, "not sent"},
 		{"nothing survived", Survived(growth(requests(1000, sample.Rejected, 0))), capacity.Stop, "no request"},
 	} {
