@@ -142,6 +142,12 @@ var seeds = []struct {
 	}},
 	{"endpoint gone", "endpoint_missing", High, func(_ *Declared, h *Deployed) { *h = Deployed{Endpoint: "tts", Missing: true} }},
 	{"endpoint failed", "endpoint_status", High, func(_ *Declared, h *Deployed) { h.Status = "Failed" }},
+	{"endpoint that makes no progress", "endpoint_stuck", High, func(_ *Declared, h *Deployed) {
+		h.Status, h.Modified, h.Variants[0].Current = "Creating", now.Add(-35*time.Minute), 0
+	}},
+	{"endpoint that is being changed", "endpoint_status", High, func(_ *Declared, h *Deployed) {
+		h.Status, h.Modified = "Updating", now.Add(-10*time.Minute)
+	}},
 	{"variant gone", "variant_missing", High, func(_ *Declared, h *Deployed) { h.Variants[0].Name = "AllTraffic" }},
 	{"a target where none is declared", "target_undeclared", Medium, func(w *Declared, h *Deployed) { w.Scaling, w.Max, w.Policies, w.Alarms = false, 1, nil, nil }},
 }

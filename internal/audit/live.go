@@ -5,10 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"loadline/internal/artifact"
 	"loadline/internal/freeze"
 )
+
+// stuckAfter is how long an endpoint may go on changing before that is said: instances that come take minutes, and a health
+// check ten of them unless it is given more.
+const stuckAfter = 30 * time.Minute
 
 // endpoint compares everything, from what matters most.
 func (c *comparison) endpoint() {
@@ -21,7 +26,17 @@ func (c *comparison) endpoint() {
 	if c.unread("endpoint") {
 		return
 	}
-	if e.Status != "" && e.Status != freeze.InService {
+	switch age := c.now.Sub(e.Modified); {
+	case e.Status == "" || e.Status == freeze.InService:
+	case strings.HasSuffix(e.Status, "ing") && !e.Modified.IsZero() && age >= stuckAfter:
+		desired, current := 0, 0
+		for _, v := range e.Variants {
+			desired, current = desired+v.Desired, current+v.Current
+		}
+		c.find("endpoint_stuck", High, "endpoint/"+e.Endpoint, strings.TrimSpace(fmt.Sprintf("no progress for %s: it is %s, with %d of %d instances, and was last modified then. %s",
+			age.Round(time.Minute), e.Status, current, desired, e.Reason)), freeze.InService,
+			"wait no longer: another instance type, or AWS support where it cannot be deleted; what is there is billed meanwhile")
+	default:
 		c.find("endpoint_status", High, "endpoint/"+e.Endpoint, strings.TrimSpace("it is "+e.Status+" "+e.Reason), freeze.InService, "")
 	}
 	frozen := c.frozen()
