@@ -204,7 +204,11 @@ func (p *page) head(r Records) {
 		f := r.Plans[0].Record
 		of(f.Header)
 		rule := f.Selected()
-		lede = append(lede, fmt.Sprintf("At the peak that takes %d instances by the %s rule; the plan's verdict is %s.", rule.Peak, f.Rule, f.Verdict))
+		peak := "the peak"
+		if f.Scenario.PeakRPS > 0 {
+			peak = "a peak of " + number(f.Scenario.PeakRPS) + " requests a second"
+		}
+		lede = append(lede, fmt.Sprintf("At %s that takes %s by the %s rule; the plan's verdict is %s.", peak, instances(rule.Peak), f.Rule, f.Verdict))
 	}
 	for _, s := range r.Simulations {
 		of(s.Record.Header)
@@ -284,4 +288,11 @@ func (p *page) figures(file, run string, cards ...card) {
 		c.From.File, c.From.Run = file, run
 		p.Cards = append(p.Cards, c)
 	}
+}
+
+func instances(n int) string {
+	if n == 1 {
+		return "1 instance"
+	}
+	return number(float64(n)) + " instances"
 }

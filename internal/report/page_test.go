@@ -114,7 +114,7 @@ func TestPageSays(t *testing.T) {
 	text := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(data), "\x00"))
 	text = regexp.MustCompile(`[\x00\s]+`).ReplaceAllString(text, " ")
 	for _, want := range []string{
-		"kokoro-82m on ml.g5.xlarge", "One instance holds 50 requests at once", "More capacity takes 260 s from the call", "At the peak that takes 387 instances by the flow rule; the plan's verdict is warn.",
+		"kokoro-82m on ml.g5.xlarge", "One instance holds 50 requests at once", "More capacity takes 260 s from the call", "At a peak of 5,000 requests a second that takes 387 instances by the flow rule; the plan's verdict is warn.",
 		"field q_max", "record qmax.json", "run PLAN", "The difference is the probe's own warm-up",
 		"not valid: the client was the limit", "544.90 USD an hour", `a "<fleet>" & more`, "NOT CHECKED", "97 % late or not served in the surge",
 		"tts-bench apply --plan plan.json",

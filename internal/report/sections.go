@@ -343,7 +343,11 @@ func interval(v ladder.Interval) string {
 	if v.Low == nil || v.High == nil {
 		return "a point, without an interval"
 	}
-	return number(*v.Low) + "–" + number(*v.High) + ", 95 %"
+	low, high := number(*v.Low), number(*v.High)
+	for digits := 1; low == high && *v.Low < *v.High && digits <= 3; digits++ {
+		low, high = strconv.FormatFloat(*v.Low, 'f', digits, 64), strconv.FormatFloat(*v.High, 'f', digits, 64)
+	}
+	return low + "–" + high + ", 95 %"
 }
 
 func runs(all []float64) string {
