@@ -265,9 +265,9 @@ func driftText(reports []audit.Report) string {
 	}
 	switch {
 	case drift > 0:
-		fmt.Fprintf(&b, "drift: %d findings\n", drift)
+		fmt.Fprintf(&b, "drift: %s\n", counted(drift, "finding"))
 	case unread > 0:
-		fmt.Fprintf(&b, "cannot tell: %d things could not be read\n", unread)
+		fmt.Fprintf(&b, "cannot tell: %s could not be read\n", counted(unread, "thing"))
 	default:
 		fmt.Fprintf(&b, "preflight-ok: what is deployed is what was declared\nnext: tts-bench qmax --model NAME\n")
 	}
@@ -320,4 +320,12 @@ func (a *app) permittedFor(ctx context.Context, cfg aws.Config, component bool, 
 		return exit.Refuse(fmt.Errorf("the caller may not %s: nothing was changed; tts-bench iam --for measuring prints what is needed", strings.Join(denied, ", ")))
 	}
 	return nil
+}
+
+// counted is a number of things by their name.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -47,7 +47,7 @@ func (f durationFlag) Set(s string) error {
 // noArgs refuses anything beside flags as a misuse.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.Misuse(fmt.Errorf("%s takes flags only, not %q: %s --help lists them", cmd.CommandPath(), args[0], cmd.CommandPath()))
+		return exit.Misuse(fmt.Errorf("%s takes flags only, not %q: %s --help lists them", cmd.Name(), args[0], cmd.CommandPath()))
 	}
 	return nil
 }

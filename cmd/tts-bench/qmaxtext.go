@@ -113,7 +113,11 @@ func (a *app) finishQMax(j *qmaxJob, doc *artifact.QMax, files *store.Journal, s
 	}
 	switch ladder.Outcome(doc.Verdict) {
 	case ladder.None:
-		fmt.Fprintln(status, "next: a smaller --corpus text, a larger --slo-ms, or a faster instance")
+		next := "a smaller --corpus text, a larger --slo-ms, or a faster instance"
+		if !slices.ContainsFunc(doc.Rungs, func(r ladder.Rung) bool { return r.OK > 0 }) {
+			next = "tts-bench say with the same target, until it answers: no request was served"
+		}
+		fmt.Fprintln(status, "next: "+next)
 		return exit.Refuse(exit.Said)
 	case ladder.CannotTell:
 		fmt.Fprintln(status, "next: the same again, when the cause above is mended")
@@ -259,10 +263,11 @@ func short(d time.Duration) string {
 		d = d.Round(100 * time.Microsecond)
 	}
 	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
+	if d >= time.Minute || d == 0 {
+		return strings.Replace(s, "m0s", "m", 1)
 	}
-	return s
+	unit := strings.TrimLeft(s, "0123456789.")
+	return strings.TrimSuffix(s, unit) + " " + unit
 }
 
 func join(ns []int) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 	reply, failed := c.Synthesize(cmd.Context(), text)
 	fmt.Fprint(a.stdout, sayTimes(reply))
 	if failed != nil && reply.WAV == nil {
-		return exit.Refuse(fmt.Errorf("say: %w", failed))
+		return exit.Refuse(fmt.Errorf("say: %s: %w", cmp.Or(to.Target.URL, to.Endpoint), failed))
 	}
 	if err := store.WriteFile(f.out, reply.WAV); err != nil {
 		return fmt.Errorf("say: %w", err)

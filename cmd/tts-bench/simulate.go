@@ -255,11 +255,9 @@ func (f *simulateFlags) runs(rec *artifact.Simulation) ([]simRun, error) {
 
 // scenarios prints the named scenarios.
 func (a *app) scenarios() error {
-	var rows [][]string
 	for _, s := range sim.Scenarios() {
-		rows = append(rows, []string{s.Name, s.About})
+		fmt.Fprintln(a.stdout, wrap(s.Name+": "+s.About))
 	}
-	fmt.Fprint(a.stdout, report.Table([]string{"scenario", "<what happens"}, rows))
 	return nil
 }
 
