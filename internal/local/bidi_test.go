@@ -1,13 +1,11 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -333,14 +330,6 @@ func TestBidiRefusals(t *testing.T) {
 			t.Errorf("%s has %+v", c.code, v)
 		}
 	}
-	for err, want := range map[error]string{
-		wire.Refuse(wire.InternalFailure, "x"): wire.InternalError, wire.Refuse(wire.Unavailable, "x"): wire.StreamUnavailable,
-		errors.New("x"): wire.InternalError, wire.Refuse(wire.Throttling, "x"): wire.Throttling,
-	} {
-		if got := bidiFault(err); got.Code != want {
-			t.Errorf("%v is %s, want %s", err, got.Code, want)
-		}
-	}
 }
 
 // What may fail or be forbidden at the first door may at the second.
@@ -413,9 +402,7 @@ func TestBidiMetrics(t *testing.T) {
 		}
 	}
 	clock.move(3 * time.Minute)
-	w.Local.mu.Lock()
-	w.publish(clock.now())
-	w.Local.mu.Unlock()
+	w.traffic.Publish(clock.now())
 	for name, want := range map[string][2]float64{"Invocations": {2, 2}, "InvocationModelErrors": {2, 1}, "MidStreamErrors": {2, 1}, "ModelLatency": {0, 0},
 		"FirstChunkLatency": {2, 500_000}, "FirstChunkModelLatency": {2, 500_000}, "FirstChunkOverheadLatency": {2, 0}} {
 		n, sum := 0.0, 0.0
@@ -426,62 +413,6 @@ func TestBidiMetrics(t *testing.T) {
 		if n != want[0] || sum != want[1] {
 			t.Errorf("%s is %v in %v samples, want %v in %v", name, sum, n, want[1], want[0])
 		}
-	}
-}
-
-// pipe is a session whose container is the test's, without sockets.
-func pipe(rules duplex.Rules) (r *relay, box net.Conn, ended chan struct{}) {
-	inside, outside := net.Pipe()
-	r = &relay{now: time.Now, frames: duplex.NewReader(inside, nil), box: inside, out: &syncBuilder{}, flush: noFlush{}}
-	r.start(rules)
-	ended = make(chan struct{})
-	go func() { defer close(ended); r.run() }()
-	return r, outside, ended
-}
-
-type noFlush struct{}
-
-func (noFlush) Flush() error                     { return nil }
-func (noFlush) SetWriteDeadline(time.Time) error { return nil }
-
-// A container that never answers a ping is given up after five of them; one that does lives for 30 minutes.
-func TestBidiPings(t *testing.T) {
-	for _, answers := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			began := time.Now()
-			r, box, ended := pipe(duplex.Rules{})
-			go func() { // the container
-				in := bufio.NewReader(box)
-				for {
-					var head [2]byte
-					if _, err := io.ReadFull(in, head[:]); err != nil {
-						return
-					}
-					rest := make([]byte, 4+int(head[1]&0x7F))
-					if _, err := io.ReadFull(in, rest); err != nil {
-						return
-					}
-					payload := rest[4:]
-					for i := range payload {
-						payload[i] ^= rest[i&3]
-					}
-					if head[0] == 0x89 && answers {
-						if _, err := box.Write(append([]byte{0x8A, byte(len(payload))}, payload...)); err != nil {
-							return
-						}
-					}
-				}
-			}()
-			<-ended
-			box.Close()
-			want, why := 6*time.Minute, "5 pings"
-			if answers {
-				want, why = 30*time.Minute, wire.StreamError
-			}
-			if got := time.Since(began); got != want || !strings.Contains(r.out.(*syncBuilder).String(), why) {
-				t.Errorf("ended after %s with %q, want %s", got, r.out.(*syncBuilder).String(), want)
-			}
-		})
 	}
 }
 

@@ -115,9 +115,7 @@ func TestPlatformMetrics(t *testing.T) {
 	}
 	// What the platform's own clock does every ten seconds of real time.
 	tick := func() {
-		w.Local.mu.Lock()
-		defer w.Local.mu.Unlock()
-		w.publish(clock.now())
+		w.traffic.Publish(clock.now())
 	}
 	var requests []request
 	for clock.now().Before(noon.Add(5 * time.Minute)) {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
 	"loadline/internal/local/service"
-	"loadline/internal/metric"
 	"loadline/internal/wire"
 )
 
@@ -22,9 +20,6 @@ type component struct {
 	endpoint string
 	members  members // its specification
 	run      Model
-	route    *variantRoute
-	// noCapacity counts the invocations that no copy was there for.
-	noCapacity *metric.Series
 }
 
 // componentSpec is what is acted on of a component's specification.
@@ -131,11 +126,12 @@ func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*comp
 	if p := spec.StartupParameters; p != nil && p.ContainerStartupHealthCheckTimeoutInSeconds > 0 {
 		cfg.Stages.Health = time.Duration(p.ContainerStartupHealthCheckTimeoutInSeconds) * time.Second
 	}
-	if c.route, err = l.newCopies(ep, cfg.Variant, name); err != nil {
-		return nil, err
+	on := ep.route.Variant(cfg.Variant)
+	if on == nil {
+		return nil, wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", cfg.Variant, l.endpointARN(ep.fleet.Name))
 	}
-	if c.noCapacity, err = l.metrics.Series(metric.Key{Namespace: invocationNamespace, Name: "NoCapacityInvocationFailures", Dims: componentDims(name)},
-		metric.Spec{Unit: "None", Resolution: meterPeriod, Published: l.cfg.Published}); err != nil {
+	copies, err := l.traffic.NewCopies(name, on)
+	if err != nil {
 		return nil, err
 	}
 	events, err := ep.fleet.CreateComponent(l.now(), cfg)
@@ -143,7 +139,7 @@ func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*comp
 		return nil, l.componentFault(name, err)
 	}
 	l.components[name] = c
-	ep.route.put(c.route)
+	ep.route.Put(copies)
 	l.tags.Add(l.componentARN(name), in.Tags)
 	l.act(ep, events)
 	return &componentARNOut{l.componentARN(name)}, nil
@@ -306,61 +302,9 @@ func (l *Local) listComponents(_ context.Context, in *listComponentsIn) (*listCo
 	return &listComponentsOut{page, next}, err
 }
 
-// countNoCapacity counts an invocation that no copy was there for.
-func (l *Local) countNoCapacity(name string, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c := l.components[name]; c != nil {
-		c.noCapacity.Observe(now, 1, 1)
-	}
-}
-
 // componentGone forgets a component whose copies have gone. l.mu is held.
 func (l *Local) componentGone(ep *endpoint, name string) {
-	ep.route.drop(name)
+	ep.route.Drop(name)
 	delete(l.components, name)
 	l.tags.Forget(l.componentARN(name))
-}
-
-func componentDims(name string) string {
-	return metric.JoinDims([]metric.Dimension{{Name: "InferenceComponentName", Value: name}})
-}
-
-// newCopies is where a component's copies get their requests. l.mu is held.
-func (l *Local) newCopies(ep *endpoint, variant, name string) (*variantRoute, error) {
-	v := ep.route.variant(variant)
-	if v == nil {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", variant, l.endpointARN(ep.fleet.Name))
-	}
-	m, err := l.meterOf(componentDims(name), copyNamespace, "ConcurrentRequestsPerCopy", "InvocationsPerCopy")
-	if err != nil {
-		return nil, err
-	}
-	return l.newVariantRoute(name, v.routing, m, "inference-component/"+name), nil
-}
-
-// put adds a component's copies.
-func (r *route) put(v *variantRoute) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.components = append(slices.Clone(r.components), v)
-}
-
-// drop removes a component's copies.
-func (r *route) drop(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.components = slices.DeleteFunc(slices.Clone(r.components), func(v *variantRoute) bool { return v.name == name })
-}
-
-// component is the copies of that name, nil if there are none.
-func (r *route) component(name string) *variantRoute {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, v := range r.components {
-		if v.name == name {
-			return v
-		}
-	}
-	return nil
 }

@@ -366,7 +366,7 @@ func (l *Local) setCapacity(ep *endpoint, changes []fleet.Change) error {
 		return l.changeFault(ep, err)
 	}
 	for _, v := range ep.fleet.Variants() {
-		ep.route.variant(v.Name).weigh(v.Weight)
+		ep.route.Variant(v.Name).Weigh(v.Weight)
 	}
 	l.act(ep, events)
 	return nil

@@ -26,7 +26,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"loadline/internal/autoscale"
@@ -37,16 +36,17 @@ import (
 	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
 	"loadline/internal/local/service"
+	"loadline/internal/local/traffic"
 	"loadline/internal/metric"
 )
 
 // Routing is how a variant's requests are spread over its instances.
-type Routing string
+type Routing = traffic.Routing
 
-// The routing strategies, in SageMaker's words.
+// The routing strategies.
 const (
-	Random           Routing = "RANDOM"
-	LeastOutstanding Routing = "LEAST_OUTSTANDING_REQUESTS"
+	Random           = traffic.Random
+	LeastOutstanding = traffic.LeastOutstanding
 )
 
 // Model is a SageMaker model: one container.
@@ -89,16 +89,12 @@ type Spec struct {
 	Output   io.Writer // what the container prints: its log stream, and metrics of the lines that say so
 }
 
-// Usage of an instance: what it used since its start in seconds, and the share of its memory in use now in percent.
-type Usage struct {
-	CPU, GPU          float64
-	Memory, GPUMemory float64
-}
+// Usage of an instance.
+type Usage = traffic.Usage
 
 // Instance is one running container with the SageMaker contract: /ping and /invocations.
 type Instance interface {
-	Addr() string // host:port on loopback
-	Usage() Usage
+	traffic.Container
 	// Stop is SIGTERM, and SIGKILL when ctx ends. It returns once nothing of the instance runs any more.
 	Stop(ctx context.Context) error
 }
@@ -150,11 +146,9 @@ const DefaultQuota = 100
 
 // The platform's limits.
 const (
-	unaryLimit  = 60 * time.Second // of a whole reply, and of a stream's headers
-	streamLimit = 8 * time.Minute  // of a streamed reply
-	leaveGrace  = time.Second      // from the last request that is routed to an instance to its SIGTERM
-	stopGrace   = 30 * time.Second // from SIGTERM to SIGKILL
-	exitGrace   = 2 * time.Second  // for what is in flight when Run's context ends
+	leaveGrace = time.Second      // from the last request that is routed to an instance to its SIGTERM
+	stopGrace  = 30 * time.Second // from SIGTERM to SIGKILL
+	exitGrace  = 2 * time.Second  // for what is in flight when Run's context ends
 )
 
 // Local is the account. Make it with New.
@@ -163,7 +157,7 @@ type Local struct {
 	now      func() time.Time
 	log      *log.Logger
 	listener net.Listener
-	bidi     *bidiDoor // nil: not open
+	bidi     *traffic.Door // nil: not open
 	metrics  *metric.Store
 	account  service.Account
 	front    *service.Front
@@ -171,18 +165,18 @@ type Local struct {
 	ready    chan struct{}
 	kick     chan struct{} // wakes the clock: something is due at another time
 
-	run    context.Context // Run's
-	saved  []byte          // what Config.Save has; of the one goroutine that saves
-	work   sync.WaitGroup  // what was started on its behalf
-	inside sync.WaitGroup  // requests
-	door   sync.RWMutex    // guards shut
-	shut   bool            // no request is let in any more
-	routes atomic.Pointer[map[string]*route]
-	tags   *service.Tags
-	logs   *logs.Logs
-	access *access.Access
-	watch  *cloudwatch.CloudWatch
-	scale  *autoscaling.Autoscaling
+	run     context.Context // Run's
+	saved   []byte          // what Config.Save has; of the one goroutine that saves
+	work    sync.WaitGroup  // what was started on its behalf
+	inside  sync.WaitGroup  // requests
+	door    sync.RWMutex    // guards shut
+	shut    bool            // no request is let in any more
+	traffic *traffic.Traffic
+	tags    *service.Tags
+	logs    *logs.Logs
+	access  *access.Access
+	watch   *cloudwatch.CloudWatch
+	scale   *autoscaling.Autoscaling
 
 	mu         sync.Mutex // guards all below
 	rng        *rand.Rand
@@ -191,8 +185,7 @@ type Local struct {
 	models     map[string]*model
 	scaler     *autoscale.Scaler
 	components map[string]*component
-	minute     time.Time // metrics of a minute are published up to here
-	ended      bool      // nothing is started any more
+	ended      bool // nothing is started any more
 }
 
 // New listens, and starts nothing: Run does. It refuses an address that is not loopback.
@@ -224,28 +217,29 @@ func New(cfg Config) (*Local, error) {
 		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
 		tags: service.NewTags(), components: map[string]*component{},
 	}
+	l.absent = &service.Absent{Log: l.log}
 	cfg.Unknowns.Delay = cfg.Published
 	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: cloudwatch.Reader{Metrics: l.metrics}, Fleet: scaled{l},
-		Rand: l.rngOf("autoscaling")})
+		Rand: service.Rand(cfg.Seed, "autoscaling")})
 	l.access = access.New(access.Config{Account: l.account, Now: l.now, VerifySignatures: cfg.VerifySignatures, Deny: cfg.Deny,
 		LinkedRole: !cfg.NoLinkedRole, Faults: cfg.CallFaults, Rand: rand.New(rand.NewPCG(cfg.Seed, 0xfa11)),
 		Ended: func() <-chan struct{} { return l.run.Done() }})
+	l.traffic = traffic.New(traffic.Config{Account: l.account, Now: l.now, Log: l.log, Access: l.access, Absent: l.absent, Metrics: l.metrics,
+		Published: cfg.Published, Pooled: cfg.Unknowns.Across == autoscale.AcrossMean, Streams: cfg.Streams, Seed: cfg.Seed})
 	l.watch = cloudwatch.New(cloudwatch.Config{Account: l.account, Now: l.now, Log: l.log, Tags: l.tags, Metrics: l.metrics,
-		Publish: l.published, Alarms: l.scaler, Lock: &l.mu, Changed: l.wake})
+		Publish: l.traffic.Publish, Alarms: l.scaler, Lock: &l.mu, Changed: l.wake})
 	l.scale = autoscaling.New(autoscaling.Config{Now: l.now, Scaler: l.scaler, Lock: &l.mu, Changed: l.wake, Tags: l.tags,
 		RoleARN: access.LinkedRoleARN(l.account), LoseTokens: cfg.LoseTokens})
 	l.logs = logs.New(l.account, l.now, l.watch.Observe)
-	l.absent = &service.Absent{Log: l.log}
 	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.access.Admit, Services: []service.Service{
 		l.sagemaker(), l.scale.Service(), l.watch.Service(), l.logs.Service(), l.quotas(), l.access.STS(), l.access.IAM()}}
-	l.routes.Store(&map[string]*route{})
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
 	}
 	l.listener = ln
 	if cfg.BidiAddr != "" {
-		if err := l.openBidi(); err != nil {
+		if l.bidi, err = traffic.OpenDoor(cfg.BidiAddr); err != nil {
 			ln.Close()
 			return nil, err
 		}
@@ -305,6 +299,22 @@ func (cfg *Config) Check() error {
 // URL is where it listens.
 func (l *Local) URL() string { return "http://" + l.listener.Addr().String() }
 
+// BidiURL is where bidirectional streams are taken, "" where that door is not open.
+func (l *Local) BidiURL() string {
+	if l.bidi == nil {
+		return ""
+	}
+	return l.bidi.URL()
+}
+
+// BidiCertificate is the certificate of that door in PEM; whoever trusts it can open it.
+func (l *Local) BidiCertificate() []byte {
+	if l.bidi == nil {
+		return nil
+	}
+	return l.bidi.Certificate
+}
+
 // Ready is closed once every endpoint of the configuration is in service.
 func (l *Local) Ready() <-chan struct{} { return l.ready }
 
@@ -314,15 +324,15 @@ func (l *Local) Run(ctx context.Context) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	l.run = inner
-	server := &http.Server{Handler: l, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: l.log}
+	server := &http.Server{Handler: l.counted(l.serve), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: l.log}
 	servers := []*http.Server{server}
 	served := make(chan error, 2)
 	failed := make(chan error, 1)
 	l.work.Go(func() { served <- server.Serve(l.listener) })
 	if l.bidi != nil {
-		second := l.bidiServer()
+		second := l.bidi.Server(l.counted(l.traffic.ServeBidi), l.log)
 		servers = append(servers, second)
-		l.work.Go(func() { served <- second.ServeTLS(l.bidi.listener, "", "") })
+		l.work.Go(func() { served <- second.ServeTLS(l.bidi.Listener, "", "") })
 	}
 	l.work.Go(func() { l.clock(inner) })
 	l.work.Go(func() { failed <- l.boot(inner) })
@@ -367,21 +377,29 @@ func (l *Local) Run(ctx context.Context) error {
 	l.stopAll()
 	l.work.Wait()
 	l.inside.Wait() // their instances are gone, so they end
+	l.traffic.Wait()
 	return err
 }
 
-// ServeHTTP finds who serves a request: the runtime or a service.
-func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !l.enter() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	defer l.inside.Done()
+// serve finds who serves a request: the runtime or a service.
+func (l *Local) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/endpoints/") {
-		l.serveRuntime(w, r)
+		l.traffic.ServeHTTP(w, r)
 		return
 	}
 	l.front.ServeHTTP(w, r)
+}
+
+// counted lets requests in until Run has ended.
+func (l *Local) counted(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !l.enter() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		defer l.inside.Done()
+		serve(w, r)
+	})
 }
 
 // enter counts a request in; false once Run has ended.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"loadline/internal/autoscale"
 	"loadline/internal/fleet"
+	"loadline/internal/local/logs"
 	"loadline/internal/local/service"
+	"loadline/internal/local/traffic"
 )
 
 // endpoint is one endpoint's control side: its life, and what stands behind each of its instances.
@@ -27,7 +28,35 @@ type deployment struct {
 	revision int // the fleet's
 	spec     Endpoint
 	config   *endpointConfig
-	route    *route
+	route    *traffic.Route
+}
+
+// instance is what stands behind one instance, or one copy: its container, and its place in the traffic.
+type instance struct {
+	*traffic.Instance
+	spec     Spec
+	pool     *traffic.Pool
+	starting context.Context // ends when it is given up
+	giveUp   context.CancelFunc
+	up       chan struct{} // closed when box is set
+	box      Instance      // nil: it never started
+}
+
+func (l *Local) newInstance(s Spec, p *traffic.Pool) *instance {
+	i := &instance{Instance: traffic.NewInstance(s.Output.(*logs.Output)), spec: s, pool: p, up: make(chan struct{})}
+	i.starting, i.giveUp = context.WithCancel(l.run)
+	return i
+}
+
+func (i *instance) started(box Instance) {
+	i.box = box
+	close(i.up)
+}
+
+// container is what runs in it, once it has started; nil when it did not.
+func (i *instance) container() Instance {
+	<-i.up
+	return i.box
 }
 
 // at is what the endpoint runs at a revision.
@@ -151,7 +180,7 @@ func (l *Local) place(spec Endpoint, cfg *endpointConfig, atOnce bool) error {
 	for _, v := range spec.Variants {
 		fc.Variants = append(fc.Variants, v.fleet())
 	}
-	f, events, err := fleet.New(fc, l.now(), rand.New(rand.NewPCG(l.cfg.Seed, service.Hash(spec.Name))))
+	f, events, err := fleet.New(fc, l.now(), service.Rand(l.cfg.Seed, spec.Name))
 	if err != nil {
 		return err
 	}
@@ -165,29 +194,25 @@ func (l *Local) place(spec Endpoint, cfg *endpointConfig, atOnce bool) error {
 
 // newDeployment is what a revision of an endpoint runs; variants of the same name keep their instances' accounts of old.
 // l.mu is held.
-func (l *Local) newDeployment(revision int, spec Endpoint, cfg *endpointConfig, old *route) (*deployment, error) {
-	r, err := l.newRoute(spec)
+func (l *Local) newDeployment(revision int, spec Endpoint, cfg *endpointConfig, old *traffic.Route) (*deployment, error) {
+	var variants []traffic.Variant
+	for _, v := range spec.Variants {
+		variants = append(variants, traffic.Variant{Name: v.Name, Routing: v.Routing, Weight: v.Weight})
+	}
+	r, err := l.traffic.NewRoute(spec.Name, variants, old)
 	if err != nil {
 		return nil, err
-	}
-	for i, v := range r.variants {
-		if old == nil {
-			break
-		}
-		if was := old.variant(v.name); was != nil {
-			r.variants[i] = was
-		}
 	}
 	return &deployment{revision, spec, cfg, r}, nil
 }
 
 // publishRoutes lets requests find the endpoints that are there. l.mu is held.
 func (l *Local) publishRoutes() {
-	routes := map[string]*route{}
+	routes := map[string]*traffic.Route{}
 	for name, ep := range l.endpoints {
 		routes[name] = ep.route
 	}
-	l.routes.Store(&routes)
+	l.traffic.Serve(routes)
 }
 
 // takeOver makes an update that the fleet has let take over what requests find. l.mu is held.
@@ -203,11 +228,9 @@ func (l *Local) takeOver(ep *endpoint) {
 	}
 	ep.deployment, ep.next = *ep.next, nil
 	for i, v := range ep.fleet.Variants() {
-		vr := ep.route.variant(v.Name)
-		vr.weigh(v.Weight)
-		vr.mu.Lock()
-		vr.routing = ep.spec.Variants[i].Routing
-		vr.mu.Unlock()
+		p := ep.route.Variant(v.Name)
+		p.Weigh(v.Weight)
+		p.SetRouting(ep.spec.Variants[i].Routing)
 	}
 	l.publishRoutes()
 }
@@ -238,15 +261,19 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 		switch e.Kind {
 		case fleet.Start:
 			d := ep.at(e.Revision)
-			inst := newInstance(l.run, l.spec(ep, d, e), d.route.of(e))
+			pool := d.route.Variant(e.Variant)
+			if e.Component != "" {
+				pool = d.route.Component(e.Component)
+			}
+			inst := l.newInstance(l.spec(ep, d, e), pool)
 			ep.live[e.Instance] = inst
 			l.work.Go(func() { l.start(ep, inst) })
 		case fleet.Route:
 			inst := ep.live[e.Instance]
-			inst.variant.add(inst, l.now())
+			inst.pool.Add(inst.Instance, inst.container(), l.now())
 		case fleet.Drain:
 			inst := ep.live[e.Instance]
-			inst.variant.remove(inst)
+			inst.pool.Remove(inst.Instance)
 			l.work.Go(func() {
 				l.emptied(inst)
 				l.stop(inst)
@@ -256,13 +283,13 @@ func (l *Local) act(ep *endpoint, events []fleet.Event) {
 			inst := ep.live[e.Instance]
 			l.log.Printf("%s/%s: instance %s is given up: %s", ep.fleet.Name, e.Variant, e.Instance, e.Detail)
 			if inst != nil {
-				inst.variant.remove(inst)
+				inst.pool.Remove(inst.Instance)
 				inst.giveUp() // it may be starting still
 				l.work.Go(func() { l.stop(inst) })
 			}
 		case fleet.Removed:
 			if inst := ep.live[e.Instance]; inst != nil {
-				inst.variant.forget(inst, l.now())
+				inst.pool.Forget(inst.Instance, l.now())
 				delete(ep.live, e.Instance)
 			}
 		case fleet.Changed:
@@ -334,7 +361,7 @@ func (l *Local) start(ep *endpoint, inst *instance) {
 		return
 	}
 	inst.started(box)
-	if healthy(inst.starting, inst.client, box.Addr()) {
+	if healthy(inst.starting, inst.Client(), box.Addr()) {
 		l.report(ep, func(now time.Time) []fleet.Event { return ep.fleet.Healthy(inst.spec.ID, now) })
 	}
 }
@@ -372,7 +399,7 @@ func ping(ctx context.Context, c *http.Client, addr string) bool {
 // reached its container. What takes longer the container lets end when it is told to stop.
 func (l *Local) emptied(inst *instance) {
 	select {
-	case <-inst.idle:
+	case <-inst.Idle():
 	case <-time.After(leaveGrace):
 	case <-l.run.Done():
 	}
@@ -380,14 +407,14 @@ func (l *Local) emptied(inst *instance) {
 
 // stop ends an instance: SIGTERM, and SIGKILL after the platform's grace or when Run ends.
 func (l *Local) stop(inst *instance) {
-	box := inst.box()
+	box := inst.container()
 	if box == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.run, stopGrace)
 	defer cancel()
-	defer inst.client.CloseIdleConnections()
-	inst.client.CloseIdleConnections() // a connection that was never used would hold up a container that closes tidily
+	defer inst.Client().CloseIdleConnections()
+	inst.Client().CloseIdleConnections() // a connection that was never used would hold up a container that closes tidily
 	if err := box.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		l.log.Printf("stop instance %s: %v", inst.spec.ID, err)
 	}
@@ -425,11 +452,11 @@ func (l *Local) tick() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	next := now.Truncate(concurrencyPeriod).Add(concurrencyPeriod)
+	next := now.Truncate(traffic.ConcurrencyPeriod).Add(traffic.ConcurrencyPeriod)
 	for _, ep := range l.endpoints {
 		l.act(ep, ep.fleet.Advance(now))
 	}
-	l.publish(now)
+	l.traffic.Publish(now)
 	l.scaler.Advance(now)
 	for _, ep := range l.endpoints {
 		if due, ok := ep.fleet.Next(); ok && due.Before(next) {

@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"time"
 
 	"loadline/internal/wire"
@@ -60,7 +61,9 @@ func (a Account) ARN(service, resource string) string {
 }
 
 // IAM names a resource of IAM, which has no region: user/NAME, role/PATH/NAME.
-func (a Account) IAM(resource string) string { return fmt.Sprintf("arn:aws:iam::%s:%s", a.ID, resource) }
+func (a Account) IAM(resource string) string {
+	return fmt.Sprintf("arn:aws:iam::%s:%s", a.ID, resource)
+}
 
 // User is the ARN of the one caller that the account has.
 func (a Account) User() string { return a.IAM("user/local") }
@@ -72,6 +75,9 @@ func Or[T any](p *T, otherwise T) T {
 	}
 	return *p
 }
+
+// Rand is a random source of its own for each cause.
+func Rand(seed uint64, cause string) *rand.Rand { return rand.New(rand.NewPCG(seed, Hash(cause))) }
 
 // Hash is a number that a name always has: what ids and random sources are made of.
 func Hash(name string) uint64 {

@@ -1,4 +1,4 @@
-package local
+package traffic
 
 import (
 	"slices"
@@ -9,7 +9,8 @@ import (
 
 // The periods in which SageMaker publishes.
 const (
-	concurrencyPeriod = 10 * time.Second
+	// ConcurrencyPeriod is that of requests in flight.
+	ConcurrencyPeriod = 10 * time.Second
 	meterPeriod       = time.Minute
 )
 
@@ -33,14 +34,14 @@ const (
 	copyNamespace       = "/aws/sagemaker/InferenceComponents"
 )
 
-func (l *Local) newMeter(endpoint, variant string) (*meter, error) {
+func (t *Traffic) newMeter(endpoint, variant string) (*meter, error) {
 	dims := metric.JoinDims([]metric.Dimension{{Name: "EndpointName", Value: endpoint}, {Name: "VariantName", Value: variant}})
-	return l.meterOf(dims, instanceNamespace, "ConcurrentRequestsPerModel", "InvocationsPerInstance")
+	return t.meterOf(dims, instanceNamespace, "ConcurrentRequestsPerModel", "InvocationsPerInstance")
 }
 
 // meterOf is the metrics under some dimensions: usage is the namespace of what is used, concurrent and per the names of
 // those that are per instance, or per copy.
-func (l *Local) meterOf(dims, usage, concurrent, per string) (*meter, error) {
+func (t *Traffic) meterOf(dims, usage, concurrent, per string) (*meter, error) {
 	m := &meter{}
 	for _, s := range []struct {
 		at              **metric.Series
@@ -48,7 +49,7 @@ func (l *Local) meterOf(dims, usage, concurrent, per string) (*meter, error) {
 		unit            string
 		period          time.Duration
 	}{
-		{&m.concurrency, invocationNamespace, concurrent, "None", concurrencyPeriod},
+		{&m.concurrency, invocationNamespace, concurrent, "None", ConcurrencyPeriod},
 		{&m.invocations, invocationNamespace, "Invocations", "None", meterPeriod},
 		{&m.perInstance, invocationNamespace, per, "None", meterPeriod},
 		{&m.errors4XX, invocationNamespace, "Invocation4XXErrors", "None", meterPeriod},
@@ -66,8 +67,8 @@ func (l *Local) meterOf(dims, usage, concurrent, per string) (*meter, error) {
 		{&m.gpuMemory, usage, "GPUMemoryUtilization", "Percent", meterPeriod},
 	} {
 		var err error
-		*s.at, err = l.metrics.Series(metric.Key{Namespace: s.namespace, Name: s.name, Dims: dims},
-			metric.Spec{Unit: s.unit, Resolution: s.period, Published: l.cfg.Published})
+		*s.at, err = t.cfg.Metrics.Series(metric.Key{Namespace: s.namespace, Name: s.name, Dims: dims},
+			metric.Spec{Unit: s.unit, Resolution: s.period, Published: t.cfg.Published})
 		if err != nil {
 			return nil, err
 		}
@@ -106,51 +107,51 @@ func (m *meter) count(now time.Time, c count) {
 	}
 }
 
-// published publishes before metrics are read.
-func (l *Local) published(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.publish(now)
-}
-
-// publish closes the periods that have ended by now: what is known by its level or by its use up to then, and the zeros
-// of a variant that nobody called. l.mu is held.
-func (l *Local) publish(now time.Time) {
+// Publish closes the periods that have ended by now: what is known by its level or by its use up to then, and the zeros
+// of a variant that nobody called.
+func (t *Traffic) Publish(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	minute := now.Truncate(meterPeriod)
-	if l.minute.IsZero() {
-		l.minute = minute
+	if t.minute.IsZero() {
+		t.minute = minute
 	}
-	ended := minute.After(l.minute)
+	ended := minute.After(t.minute)
 	last := minute.Add(-meterPeriod)
-	l.minute = minute
-	for _, ep := range l.endpoints {
-		for _, v := range ep.route.all() {
-			v.mu.Lock()
-			live := slices.Concat(v.live, v.leaving)
-			v.mu.Unlock()
-			if v.pool != nil && len(live) > 0 {
-				v.pool.Advance(now)
-			}
-			for _, i := range live {
-				if i.gauge != nil {
-					i.gauge.Advance(now)
-				}
-				if ended {
-					i.use(v.meter, now, last)
-				}
-			}
-			if m := v.meter; ended && len(live) > 0 && m.invocations.Empty(last) {
-				for _, s := range []*metric.Series{m.invocations, m.perInstance, m.errors4XX, m.errors5XX, m.modelErrors} {
-					s.Observe(last, 0, 1)
-				}
-			}
+	t.minute = minute
+	for _, r := range *t.routes.Load() {
+		for _, p := range r.all() {
+			p.publish(now, ended, last)
 		}
 	}
 }
 
-// use stores what an instance used since the end of the last minute. l.mu is held.
-func (i *instance) use(m *meter, now, minute time.Time) {
-	used, seconds := i.b.Usage(), now.Sub(i.usedAt).Seconds()
+// publish closes the periods of one pool; last is the minute before this one, where that has ended. Traffic's lock is held.
+func (p *Pool) publish(now time.Time, ended bool, last time.Time) {
+	p.mu.Lock()
+	live := slices.Concat(p.live, p.leaving)
+	p.mu.Unlock()
+	if p.mean != nil && len(live) > 0 {
+		p.mean.Advance(now)
+	}
+	for _, i := range live {
+		if i.gauge != nil {
+			i.gauge.Advance(now)
+		}
+		if ended {
+			i.use(p.meter, now, last)
+		}
+	}
+	if m := p.meter; ended && len(live) > 0 && m.invocations.Empty(last) {
+		for _, s := range []*metric.Series{m.invocations, m.perInstance, m.errors4XX, m.errors5XX, m.modelErrors} {
+			s.Observe(last, 0, 1)
+		}
+	}
+}
+
+// use stores what an instance used since the end of the last minute. t.mu is held.
+func (i *Instance) use(m *meter, now, minute time.Time) {
+	used, seconds := i.box.Usage(), now.Sub(i.usedAt).Seconds()
 	if seconds <= 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package local
+package traffic
 
 import (
 	"bytes"
@@ -16,9 +16,11 @@ import (
 	"loadline/internal/wire"
 )
 
-// The runtime: InvokeEndpoint and InvokeEndpointWithResponseStream.
-
 const (
+	unaryLimit  = 60 * time.Second // of a whole reply, and of a stream's headers
+	streamLimit = 8 * time.Minute  // of a streamed reply
+	errorLimit  = 2 * time.Second  // of the text of an error in place of a stream
+
 	mostBody = 25 << 20
 
 	// settleTime is between the end of a request's body and the first byte of its answer, at least. Go's SDK closes the
@@ -36,47 +38,47 @@ var buffers = sync.Pool{New: func() any { b := wire.NewPartBuffer(); return &b }
 
 // invocation is one call of the runtime while it is served.
 type invocation struct {
-	l        *Local
+	t        *Traffic
 	w        http.ResponseWriter
 	r        *http.Request
 	began    time.Time // the whole request was here
-	variant  *variantRoute
-	instance *instance
+	variant  *Pool
+	instance *Instance
 	sent     time.Time // to the container
 	count    count
 }
 
-// serveRuntime serves /endpoints/NAME/….
-func (l *Local) serveRuntime(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP serves /endpoints/NAME/….
+func (t *Traffic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Amzn-Requestid", service.RequestID())
 	name, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/endpoints/"), "/")
-	iv := &invocation{l: l, w: w, r: r}
+	iv := &invocation{t: t, w: w, r: r}
 	switch {
 	case r.Method == http.MethodPost && action == "invocations":
 		iv.invoke(name, false)
 	case r.Method == http.MethodPost && action == "invocations-response-stream":
 		iv.invoke(name, true)
 	default:
-		iv.refuse(l.absent.Refuse(r))
+		iv.refuse(t.cfg.Absent.Refuse(r))
 	}
 }
 
 // noEndpoint refuses who asks an endpoint that is not there.
-func (l *Local) noEndpoint(name string) *wire.Fault {
-	return wire.Refuse(wire.ValidationError, "Endpoint %s of account %s not found.", name, l.cfg.Account)
+func (t *Traffic) noEndpoint(name string) *wire.Fault {
+	return wire.Refuse(wire.ValidationError, "Endpoint %s of account %s not found.", name, t.cfg.Account.ID)
 }
 
 // route enters the request at an instance: of the component where one is named, else of the variant that the caller wants,
 // else of one that is drawn.
-func (iv *invocation) route(rt *route, component string) *wire.Fault {
+func (iv *invocation) route(rt *Route, component string) *wire.Fault {
 	iv.variant = rt.pick()
 	if want := iv.r.Header.Get("X-Amzn-Sagemaker-Target-Variant"); want != "" {
-		if iv.variant = rt.variant(want); iv.variant == nil {
+		if iv.variant = rt.Variant(want); iv.variant == nil {
 			return wire.Refuse(wire.ValidationError, "Variant %s not found for Request. Endpoint %s has no such variant.", want, rt.endpoint)
 		}
 	}
 	if component != "" {
-		if iv.variant = rt.component(component); iv.variant == nil {
+		if iv.variant = rt.Component(component); iv.variant == nil {
 			return wire.Refuse(wire.ValidationError, "Inference Component Name %s not found for Endpoint %s.", component, rt.endpoint)
 		}
 	}
@@ -88,7 +90,7 @@ func (iv *invocation) route(rt *route, component string) *wire.Fault {
 	case iv.instance != nil:
 		return nil
 	case component != "":
-		iv.l.countNoCapacity(component, iv.began)
+		iv.variant.noCapacity.Observe(iv.began, 1, 1)
 		return wire.Refuse(wire.ValidationError, "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress (if configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API.")
 	}
 	return wire.Refuse(wire.ServiceUnavailable, "No instance of endpoint %s is in service.", rt.endpoint)
@@ -96,15 +98,15 @@ func (iv *invocation) route(rt *route, component string) *wire.Fault {
 
 // invoke sends the request to an instance and relays its answer.
 func (iv *invocation) invoke(name string, stream bool) {
-	l, r := iv.l, iv.r
+	t, r := iv.t, iv.r
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
-	iv.began = l.now()
-	rt := (*l.routes.Load())[name]
+	iv.began = t.cfg.Now()
+	rt := (*t.routes.Load())[name]
 	switch {
 	case err != nil:
 		return // the caller left while it was sending
 	case rt == nil:
-		iv.refuse(l.noEndpoint(name))
+		iv.refuse(t.noEndpoint(name))
 		return
 	case len(body) > mostBody:
 		iv.refuse(wire.Refuse(wire.RequestEntityTooBig, "The body is longer than %d bytes.", mostBody))
@@ -114,7 +116,7 @@ func (iv *invocation) invoke(name string, stream bool) {
 	if stream {
 		action, limit = "sagemaker:InvokeEndpointWithResponseStream", streamLimit
 	}
-	if err := l.access.Admit(r, body, action); err != nil {
+	if err := t.cfg.Access.Admit(r, body, action); err != nil {
 		var f *wire.Fault
 		if !errors.As(err, &f) {
 			f = wire.Refuse(wire.InternalFailure, "%v", err)
@@ -149,7 +151,7 @@ func (iv *invocation) invoke(name string, stream bool) {
 
 // leave counts the invocation at its end.
 func (iv *invocation) leave() {
-	now := iv.l.now()
+	now := iv.t.cfg.Now()
 	iv.variant.leave(iv.instance, now)
 	c := &iv.count
 	c.aborted = iv.r.Context().Err() != nil && !c.whole
@@ -159,7 +161,7 @@ func (iv *invocation) leave() {
 
 // answered is when the container's answer was whole.
 func (iv *invocation) answered() {
-	iv.count.whole, iv.count.model = true, iv.l.now().Sub(iv.sent)
+	iv.count.whole, iv.count.model = true, iv.t.cfg.Now().Sub(iv.sent)
 }
 
 // forwarded are the headers that reach the container, returned those that come back from it.
@@ -169,7 +171,7 @@ var (
 )
 
 func (iv *invocation) send(ctx context.Context, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+iv.instance.addr+"/invocations", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+iv.instance.box.Addr()+"/invocations", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +183,13 @@ func (iv *invocation) send(ctx context.Context, body []byte) (*http.Response, er
 	if v := iv.r.Header["X-Amzn-Sagemaker-Accept"]; v != nil { // as the streaming call names it
 		req.Header["Accept"] = v
 	}
-	iv.sent = iv.l.now()
+	iv.sent = iv.t.cfg.Now()
 	return iv.instance.client.Do(req)
 }
 
 // settle waits until the caller's transport has surely seen the end of the request; see settleTime.
 func (iv *invocation) settle() {
-	if d := settleTime - iv.l.now().Sub(iv.began); d > 0 {
+	if d := settleTime - iv.t.cfg.Now().Sub(iv.began); d > 0 {
 		time.Sleep(d)
 	}
 }
@@ -282,7 +284,7 @@ func (iv *invocation) refused(resp *http.Response) {
 		whose = "client"
 	}
 	f := wire.Refuse(wire.ModelError, "Received %s error (%d) from primary with message %q. See %s in account %s for more information.",
-		whose, resp.StatusCode, body, iv.log().Group, iv.l.cfg.Account)
+		whose, resp.StatusCode, body, iv.log().Group, iv.t.cfg.Account.ID)
 	f.More = map[string]any{"OriginalStatusCode": resp.StatusCode, "OriginalMessage": string(body)}
 	iv.modelFault(f)
 }
@@ -298,23 +300,23 @@ func (iv *invocation) broke(ctx context.Context, err error) {
 		message = "Your invocation timed out while waiting for a response from container primary. Review the latency metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
 	}
 	f := wire.Refuse(wire.ModelError, "Received server error (0) from primary with message %q. See %s in account %s for more information.",
-		message, iv.log().Group, iv.l.cfg.Account)
+		message, iv.log().Group, iv.t.cfg.Account.ID)
 	f.More = map[string]any{"OriginalStatusCode": 0, "OriginalMessage": message}
 	iv.modelFault(f)
 }
 
 // log is where the container's output goes.
-func (iv *invocation) log() *logs.Output { return iv.instance.spec.Output.(*logs.Output) }
+func (iv *invocation) log() *logs.Output { return iv.instance.log }
 
 func (iv *invocation) modelFault(f *wire.Fault) {
-	f.More["LogStreamArn"] = iv.l.account.ARN("logs", "log-group:"+iv.log().Group+":log-stream:"+iv.log().Stream)
+	f.More["LogStreamArn"] = iv.t.cfg.Account.ARN("logs", "log-group:"+iv.log().Group+":log-stream:"+iv.log().Stream)
 	iv.refuse(f)
 }
 
 // refuse answers with an error of the runtime: its code in a header, its text in Message.
 func (iv *invocation) refuse(f *wire.Fault) {
 	if iv.began.IsZero() {
-		iv.began = iv.l.now()
+		iv.began = iv.t.cfg.Now()
 	}
 	m := map[string]any{"Message": f.Message}
 	for k, v := range f.More {
@@ -322,7 +324,7 @@ func (iv *invocation) refuse(f *wire.Fault) {
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
-		iv.l.log.Printf("encode an error: %v", err)
+		iv.t.cfg.Log.Printf("encode an error: %v", err)
 	}
 	iv.settle()
 	iv.w.Header().Set("X-Amzn-Errortype", f.Code)

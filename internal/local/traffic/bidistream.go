@@ -1,4 +1,4 @@
-package local
+package traffic
 
 import (
 	"crypto/rand"

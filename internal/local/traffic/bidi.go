@@ -1,4 +1,4 @@
-package local
+package traffic
 
 import (
 	"bufio"
@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha1"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -28,64 +27,7 @@ import (
 const (
 	bidiAction = "invocations-bidirectional-stream" // of the endpoint, and the container's path unless the caller names one
 	bidiName   = "sagemaker:InvokeEndpointWithBidirectionalStream"
-
-	// connStreams is how many streams a caller may have on one connection; load balancers in front of HTTP/2 allow as many.
-	connStreams = 128
 )
-
-// bidiDoor is that door.
-type bidiDoor struct {
-	listener net.Listener
-	tls      tls.Certificate
-	pem      []byte
-}
-
-// openBidi listens there.
-func (l *Local) openBidi() error {
-	cert, pem, err := newCertificate(time.Now()) // its callers go by the machine's clock
-	if err != nil {
-		return err
-	}
-	ln, err := net.Listen("tcp", l.cfg.BidiAddr)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", l.cfg.BidiAddr, err)
-	}
-	l.bidi = &bidiDoor{ln, cert, pem}
-	return nil
-}
-
-// BidiURL is where bidirectional streams are taken, "" where that door is not open.
-func (l *Local) BidiURL() string {
-	if l.bidi == nil {
-		return ""
-	}
-	return "https://" + l.bidi.listener.Addr().String()
-}
-
-// BidiCertificate is the certificate of that door in PEM; whoever trusts it can open it.
-func (l *Local) BidiCertificate() []byte {
-	if l.bidi == nil {
-		return nil
-	}
-	return l.bidi.pem
-}
-
-// bidiServer serves the door.
-func (l *Local) bidiServer() *http.Server {
-	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: l.log, Protocols: new(http.Protocols),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{l.bidi.tls}, MinVersion: tls.VersionTLS12},
-		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: connStreams},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !l.enter() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			defer l.inside.Done()
-			l.serveBidi(w, r)
-		})}
-	s.Protocols.SetHTTP2(true)
-	return s
-}
 
 var (
 	pathForm  = regexp.MustCompile(`^[A-Za-z0-9\-._]+(?:/[A-Za-z0-9\-._]+)*$`)
@@ -97,31 +39,31 @@ const (
 	mostQuery = 2048
 )
 
-// serveBidi serves /endpoints/NAME/invocations-bidirectional-stream.
-func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
+// ServeBidi serves /endpoints/NAME/invocations-bidirectional-stream.
+func (t *Traffic) ServeBidi(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Amzn-Requestid", service.RequestID())
-	iv := &invocation{l: l, w: w, r: r, began: l.now()}
+	iv := &invocation{t: t, w: w, r: r, began: t.cfg.Now()}
 	name, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/endpoints/"), "/")
 	if r.Method != http.MethodPost || action != bidiAction {
-		iv.refuse(l.absent.Refuse(r))
+		iv.refuse(t.cfg.Absent.Refuse(r))
 		return
 	}
-	target, err := l.admitBidi(r)
+	target, err := t.admitBidi(r)
 	if err != nil {
 		iv.refuse(bidiFault(err))
 		return
 	}
-	in := events{wire.NewEnvelopes(r.Body), l.access.Chain(r)}
-	rt := (*l.routes.Load())[name]
+	in := events{wire.NewEnvelopes(r.Body), t.cfg.Access.Chain(r)}
+	rt := (*t.routes.Load())[name]
 	if rt == nil {
-		iv.refuse(bidiFault(l.noEndpoint(name)))
+		iv.refuse(bidiFault(t.noEndpoint(name)))
 		return
 	}
 	if f := iv.route(rt, ""); f != nil { // this operation asks no component
 		iv.refuse(bidiFault(f))
 		return
 	}
-	s := &relay{now: l.now}
+	s := &relay{now: t.cfg.Now}
 	defer iv.leaveBidi(s)
 	box, first := iv.upgrade(target)
 	if box == nil {
@@ -138,17 +80,17 @@ func (l *Local) serveBidi(w http.ResponseWriter, r *http.Request) {
 	}
 	iv.count.status = http.StatusOK
 	s.box, s.frames, s.out, s.flush = box, duplex.NewReader(box, first), w, out
-	s.start(l.cfg.Streams)
+	s.start(t.cfg.Streams)
 	stop := context.AfterFunc(r.Context(), func() { s.step((*duplex.Session).Left) })
 	defer stop()
-	l.inside.Go(func() { s.listen(in.next) }) // it ends soon after the handler does, which closes the body
+	t.listeners.Go(func() { s.listen(in.next) }) // it ends soon after the handler does, which closes the body
 	s.run()
 }
 
 // admitBidi refuses a call that is not signed, is denied, draws a fault, or asks for what the platform does not take. It
 // is the path and query that the container is asked by.
-func (l *Local) admitBidi(r *http.Request) (target string, err error) {
-	if err := l.access.Admit(r, nil, bidiName); err != nil {
+func (t *Traffic) admitBidi(r *http.Request) (target string, err error) {
+	if err := t.cfg.Access.Admit(r, nil, bidiName); err != nil {
 		return "", err
 	}
 	path := cmp.Or(r.Header.Get("X-Amzn-Sagemaker-Model-Invocation-Path"), bidiAction)
@@ -186,15 +128,15 @@ func bidiFault(err error) *wire.Fault {
 func (iv *invocation) upgrade(target string) (box net.Conn, first []byte) {
 	ctx, cancel := context.WithTimeoutCause(iv.r.Context(), unaryLimit, errTooLong)
 	defer cancel()
-	iv.sent = iv.l.now()
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", iv.instance.addr)
+	iv.sent = iv.t.cfg.Now()
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", iv.instance.box.Addr())
 	if err != nil {
 		iv.broke(ctx, err)
 		return nil, nil
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	in := bufio.NewReader(conn)
-	resp, err := askUpgrade(conn, in, iv.instance.addr, target, iv.w.Header().Get("X-Amzn-Requestid"))
+	resp, err := askUpgrade(conn, in, iv.instance.box.Addr(), target, iv.w.Header().Get("X-Amzn-Requestid"))
 	if stopped := stop(); err == nil && !stopped {
 		err = context.Cause(ctx)
 	}
@@ -205,7 +147,7 @@ func (iv *invocation) upgrade(target string) (box net.Conn, first []byte) {
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		iv.count.status = resp.StatusCode
-		_ = conn.SetReadDeadline(time.Now().Add(exitGrace)) // of the error's text
+		_ = conn.SetReadDeadline(time.Now().Add(errorLimit)) // of the error's text
 		iv.refused(resp)
 		conn.Close()
 		return nil, nil
@@ -237,7 +179,7 @@ func askUpgrade(conn io.Writer, in *bufio.Reader, host, target, id string) (*htt
 
 // leaveBidi counts the session at its end: one invocation, whatever was said in it.
 func (iv *invocation) leaveBidi(s *relay) {
-	now := iv.l.now()
+	now := iv.t.cfg.Now()
 	iv.variant.leave(iv.instance, now)
 	c := &iv.count
 	c.aborted = iv.r.Context().Err() != nil && !s.told
