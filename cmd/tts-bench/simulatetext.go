@@ -98,6 +98,11 @@ func simulateText(rec *artifact.Simulation, slo float64) string {
 		if why := lost(r.Result); why != "" {
 			fmt.Fprintf(&b, "%s: %s\n", r.Label, why)
 		}
+		if shrunk := r.ShrunkWhileBad(); len(shrunk) > 0 {
+			first := shrunk[0]
+			b.WriteString(wrap(fmt.Sprintf("%s: scaled in while callers waited, %s, first at %s from %d to %d by %s: what decides that does not see the load",
+				r.Label, counted(len(shrunk), "time"), clock(first.At), first.From, first.To, cmp.Or(first.Policy, "-"))) + "\n")
+		}
 	}
 	for _, r := range rec.Runs {
 		b.WriteString("\n" + changesText(r))

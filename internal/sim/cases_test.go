@@ -93,6 +93,9 @@ func TestIdleProcessors(t *testing.T) {
 	if last := alone.Timeline[len(alone.Timeline)-1]; last.Desired != 2 || last.InFlight < 99 {
 		t.Errorf("processors alone: %d instances hold %g in the end", last.Desired, last.InFlight)
 	}
+	if shrunk := alone.ShrunkWhileBad(); len(shrunk) != 2 || shrunk[0].Policy != "cpu" || shrunk[0].To != 3 {
+		t.Errorf("processors alone took instances away while callers waited: %+v", shrunk)
+	}
 	c.Scaling.Policies = append(c.Scaling.Policies, trackHeld(20, false))
 	c.Quota = 40
 	beside := must[Result](t)(Requests(c))
@@ -100,6 +103,9 @@ func TestIdleProcessors(t *testing.T) {
 		if ch.At > 1800 && ch.To < ch.From {
 			t.Errorf("scaled in at %g s, from %d to %d, while callers waited", ch.At, ch.From, ch.To)
 		}
+	}
+	if shrunk := beside.ShrunkWhileBad(); len(shrunk) != 0 {
+		t.Errorf("with the concurrency beside: %+v", shrunk)
 	}
 	if n := beside.refusals("service limit"); n != 0 {
 		t.Errorf("%g refusals by the quota", n)

@@ -14,6 +14,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"loadline/internal/admission"
@@ -179,4 +180,34 @@ func (r *Result) BadShare() float64 {
 		return bad / all
 	}
 	return 0
+}
+
+const (
+	lookBack = 300  // seconds before a change in which callers are looked at, one point of the time line at least
+	badMost  = 0.05 // of them, that a fleet should not shrink at
+)
+
+// ShrunkWhileBad is the changes that took instances away although more than a twentieth of what was asked just before came
+// late or not at all: what decided them did not see the load.
+func (r *Result) ShrunkWhileBad() []Change {
+	var out []Change
+	for _, c := range r.Changes {
+		if c.To >= c.From {
+			continue
+		}
+		bad, all := 0.0, 0.0
+		for i, p := range slices.Backward(r.Timeline) {
+			if i+1 == len(r.Timeline) || r.Timeline[i+1].At > c.At { // not over by then
+				continue
+			}
+			if all > 0 && p.At < c.At-lookBack {
+				break
+			}
+			bad, all = bad+p.Late+p.Shed, all+p.Completed+p.Shed
+		}
+		if bad > badMost*all {
+			out = append(out, c)
+		}
+	}
+	return out
 }
