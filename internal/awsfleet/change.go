@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
 	aas "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
+	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 
@@ -54,24 +55,39 @@ func (v *Variant) Freeze(ctx context.Context, rec artifact.Freeze, pin int) erro
 }
 
 // Restore puts back what rec says, whatever of it is still changed, and reads back that it is. It asks for the count
-// first and activates scaling at once, so that scaling is not off while instances start.
+// first and activates scaling at once, so that scaling is not off while instances start; where an alarm still fires, as it
+// does after the load of a measurement, scaling waits until that is over, or the policies would undo the count.
 func (v *Variant) Restore(ctx context.Context, rec artifact.Freeze) error {
 	s, err := v.state(ctx)
 	if err != nil {
 		return err
 	}
 	var failed []error
+	before := freeze.Target{Min: rec.Min, Max: rec.Max, Suspended: freeze.Before(rec)}
+	changed := rec.HadTarget && s.Target != nil && *s.Target != before
+	var firing []cw.MetricAlarm
+	if changed && !before.Suspended.Out {
+		if firing, err = v.firing(ctx); err != nil {
+			v.Note(fmt.Sprintf("whether its policies would scale out at once could not be read: %v", err))
+		}
+	}
+	if len(firing) > 0 && !s.Target.Suspended.Out {
+		v.Say("suspending its scaling")
+		if err := v.register(ctx, &freeze.Target{Suspended: freeze.All}); err != nil {
+			failed = append(failed, fmt.Errorf("suspend scaling while an alarm fires: %w", err))
+		}
+	}
 	if s.Desired != rec.Desired {
 		v.Say(fmt.Sprintf("putting its count back to %d", rec.Desired))
 		if err := v.setDesired(ctx, rec.Desired); err != nil {
 			failed = append(failed, fmt.Errorf("put the count back to %d: %w", rec.Desired, err))
 		}
 	}
-	before := freeze.Target{Min: rec.Min, Max: rec.Max, Suspended: freeze.Before(rec)}
+	v.calm(ctx, firing)
 	switch {
 	case rec.HadTarget && s.Target == nil:
 		v.Note("its scalable target was deregistered by someone else in the meantime: it is left so")
-	case rec.HadTarget && *s.Target != before:
+	case changed:
 		v.Say("putting its scaling back")
 		change := &freeze.Target{Suspended: before.Suspended}
 		if s.Target.Min != rec.Min || s.Target.Max != rec.Max {

@@ -2,6 +2,8 @@ package awsfleet
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -83,6 +85,45 @@ func (v *Variant) ScaleOutAlarms(ctx context.Context) ([]cw.MetricAlarm, error) 
 		}
 	}
 	return above, nil
+}
+
+// firing is those of them that fire.
+func (v *Variant) firing(ctx context.Context) ([]cw.MetricAlarm, error) {
+	alarms, err := v.ScaleOutAlarms(ctx)
+	return slices.DeleteFunc(alarms, func(a cw.MetricAlarm) bool { return a.StateValue != cw.StateValueAlarm }), err
+}
+
+// published is the time that a metric of the platform is given until it can be read.
+const published = time.Minute
+
+// calm waits until alarms that fire do so no more, as long as they take to see that a load has ended: two periods, of which
+// the first may be half loaded, and publication. What fires after that has another cause, for which scaling is needed.
+func (v *Variant) calm(ctx context.Context, firing []cw.MetricAlarm) {
+	if len(firing) == 0 {
+		return
+	}
+	limit := time.Duration(0)
+	for _, a := range firing {
+		limit = max(limit, 2*time.Duration(aws.ToInt32(a.Period))*time.Second+published)
+	}
+	name := aws.ToString(firing[0].AlarmName)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	b := backoff{next: v.Poll, most: 20 * v.Poll}
+	for {
+		v.Say(fmt.Sprintf("its alarm still fires: scaling stays suspended until that is over, at most %s", limit))
+		if b.pause(ctx) != nil {
+			v.Note(fmt.Sprintf("alarm %s still fires %s after the load: its policies are let act on it", name, limit))
+			return
+		}
+		switch still, err := v.firing(ctx); {
+		case err != nil: // perhaps the next look can
+		case len(still) == 0:
+			return
+		default:
+			name = aws.ToString(still[0].AlarmName)
+		}
+	}
 }
 
 // Detection is how long the fastest deployed scale-out alarm on a high-resolution metric takes, publication left out; 0 when
