@@ -49,7 +49,7 @@ func steps() []step {
 		{name: "build without cgo", env: []string{"CGO_ENABLED=0"}, argv: []string{"go", "build", "./..."}},
 		{name: "vet", argv: []string{"go", "vet", "./..."}},
 		{name: "test", argv: []string{"go", "test", "-json", "-timeout", "10m"}, packages: others()},
-		{name: "test in real time", argv: []string{"go", "test", "-json", "-timeout", "10m", "-p", "1"}, packages: realTime},
+		{name: "test in real time", env: []string{"LOADLINE_REAL_TIME=1"}, argv: []string{"go", "test", "-json", "-timeout", "10m", "-p", "1"}, packages: realTime},
 		{name: "kubernetes manifests", argv: []string{"go", "test", "-C", "test/kube", "-json", "-timeout", "10m"}, packages: []string{"./..."}},
 		// The stacks are a module of their own, whose requirements follow this one's: what they lack of it is added.
 		{name: "vet the stacks", argv: []string{"go", "vet", "-C", "infra", "-mod=mod", "./..."}},
