@@ -132,18 +132,27 @@ func joined(sound []float32, keep span, pause time.Duration) ([]byte, error) {
 		sound[n-1-i] *= float32(i) / fade
 	}
 	out := pcm[:2*n]
-	for _, x := range sound {
-		x *= math.MaxInt16
-		if x > math.MaxInt16 {
-			x = math.MaxInt16
-		} else if x < -math.MaxInt16 {
-			x = -math.MaxInt16
-		}
-		v := uint32(x + math.MaxInt16 + 0.5) // above 0, so that it is rounded to the nearest
-		binary.LittleEndian.PutUint16(out, uint16(v-math.MaxInt16))
-		out = out[2:]
+	for ; len(sound) >= 4 && len(out) >= 8; sound, out = sound[4:], out[8:] {
+		binary.LittleEndian.PutUint64(out, sample(sound[0])|sample(sound[1])<<16|sample(sound[2])<<32|sample(sound[3])<<48)
+	}
+	for ; len(sound) > 0; sound, out = sound[1:], out[2:] {
+		binary.LittleEndian.PutUint16(out, uint16(sample(sound[0])))
 	}
 	return pcm, nil
+}
+
+// sample is a number between -1 and 1 as 16 bits, rounded to the nearest; what is beyond is cut. In a number from 2^23 to 2^24 the
+// last bit is worth 1, so the addition rounds and the bits hold the sum.
+func sample(x float32) uint64 {
+	const middle = 3 << 22
+	v := int32(math.Float32bits(float32(x*math.MaxInt16)+middle) - 0x4B400000) // the bits of middle
+	if v < -math.MaxInt16 || v > math.MaxInt16 {
+		v = math.MaxInt16
+		if x < 0 {
+			v = -math.MaxInt16
+		}
+	}
+	return uint64(uint16(v))
 }
 
 // silence is so long a pause.
