@@ -104,7 +104,7 @@ told.`,
 	fl.Var(durationFlag{&f.deadline}, "deadline", "longest that one request may take; later ones count as late")
 	fl.BoolVar(&f.yes, "yes", false, "agree to what would be asked")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what it would take, and call nothing")
-	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instances have cost this much, in the currency of their price")
+	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instances have cost this many US dollars")
 	fl.StringArrayVar(&f.stopAlarms, "stop-alarm", nil, "stop and put everything back when this CloudWatch alarm fires (repeatable)")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")
 	fl.StringVar(&f.out, "out", "artifacts", "folder that the result is saved in")

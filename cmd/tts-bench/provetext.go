@@ -86,7 +86,7 @@ func (j *proveJob) dryRunText() string {
 		fmt.Fprintf(&b, "quota       %s\n", instances(j.most))
 	}
 	if about, most := j.money(); most > 0 {
-		fmt.Fprintf(&b, "money       about %.2f, at most %.2f, at %.3f an instance-hour\n", about, most, j.to.model.Price.PerHour)
+		fmt.Fprintf(&b, "money       about $%.2f, at most $%.2f, at $%.3f an instance-hour\n", about, most, j.to.model.Price.PerHour)
 	} else {
 		fmt.Fprintf(&b, "money       unknown: %s has no price for it\n", j.target.models)
 	}
@@ -105,7 +105,7 @@ func (j *proveJob) asks(s freeze.Variant) []string {
 		ask = append(ask, fmt.Sprintf("its policies are let scale out under a surge, from %d up to %d instances", j.instances, j.most))
 	}
 	if about, most := j.money(); most > 0 {
-		return append(ask, fmt.Sprintf("it is loaded to its limit for %s, which costs about %.2f and at most %.2f", short(one+surge), about, most))
+		return append(ask, fmt.Sprintf("it is loaded to its limit for %s, which costs about $%.2f and at most $%.2f", short(one+surge), about, most))
 	}
 	return append(ask, fmt.Sprintf("it is loaded to its limit for %s; what that costs is not known", short(one+surge)))
 }

@@ -101,7 +101,7 @@ By --url nothing is changed and CloudWatch is not read.`,
 	fl.BoolVar(&f.skipDrift, "skip-drift", false, "do not compare what is deployed with what is declared first")
 	fl.BoolVar(&f.noFreeze, "no-freeze", false, "change nothing: the endpoint must already hold one instance and not scale out")
 	fl.BoolVar(&f.noCloudWatch, "no-cloudwatch", false, "do not join CloudWatch's figures")
-	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instance has cost this much, in the currency of its price")
+	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instance has cost this many US dollars")
 	fl.StringArrayVar(&f.stopAlarms, "stop-alarm", nil, "stop and put everything back when this CloudWatch alarm fires (repeatable)")
 	fl.StringVar(&f.resume, "resume", "", "go on with the interrupted run of this file, with its settings")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")

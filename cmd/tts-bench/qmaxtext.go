@@ -60,7 +60,7 @@ func (a *app) dryRun(j *qmaxJob) error {
 		fmt.Fprintf(w, "money       unknown: %s has no price for it\n", j.target.models)
 	default:
 		hour := m.Price.PerHour
-		fmt.Fprintf(w, "money       about %.2f, at most %.2f, for one %s at %.3f an hour\n            (%s, %s)\n",
+		fmt.Fprintf(w, "money       about $%.2f, at most $%.2f, for one %s at $%.3f an hour\n            (%s, %s)\n",
 			hour*(runs*c.Wall).Hours(), hour*(runs*c.MaxWall).Hours(), m.InstanceType, hour, m.Price.Source, m.Price.Date)
 	}
 	fmt.Fprintf(w, "next: the same without --dry-run\n")

@@ -95,7 +95,7 @@ On a SageMaker endpoint scaling is frozen at one instance meanwhile, as by qmax.
 	fl.BoolVar(&f.noCloudWatch, "no-cloudwatch", false, "do not join CloudWatch's figures")
 	fl.BoolVar(&f.allowMismatch, "allow-config-mismatch", false, "go on where the endpoint is not what the ladder measured, with a recorded warning")
 	fl.BoolVar(&f.skipDrift, "skip-drift", false, "do not compare what is deployed with what is declared first")
-	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instance has cost this much, in the currency of its price")
+	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instance has cost this many US dollars")
 	fl.StringArrayVar(&f.stopAlarms, "stop-alarm", nil, "stop and put everything back when this CloudWatch alarm fires (repeatable)")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")
 	fl.StringVar(&f.out, "out", "artifacts", "folder that the result is saved in")
@@ -271,7 +271,7 @@ func (j *ratesJob) dryRunText() string {
 	b.WriteString(report.Table([]string{"a second", "of μ", "requests", "warm-up", "measured", "in flight, by the chain"}, rows))
 	fmt.Fprintf(&b, "\nwall clock  %s\nrequests    %d, drawn with seed %d\n", short(j.takes()), requests, j.seed)
 	if m := j.to.model; m != nil && m.Price != nil {
-		fmt.Fprintf(&b, "money       about %.2f, for one %s at %.3f an hour\n", m.Price.PerHour*j.takes().Hours(), m.InstanceType, m.Price.PerHour)
+		fmt.Fprintf(&b, "money       about $%.2f, for one %s at $%.3f an hour\n", m.Price.PerHour*j.takes().Hours(), m.InstanceType, m.Price.PerHour)
 	} else {
 		b.WriteString("money       unknown\n")
 	}

@@ -132,7 +132,11 @@ func sayTimes(r *speech.Reply) string {
 		if m.at == speech.Never {
 			fmt.Fprintf(&b, "%-13s %9s\n", m.name, "never")
 		} else {
-			fmt.Fprintf(&b, "%-13s %9.1f ms\n", m.name, m.at.Seconds()*1000)
+			fmt.Fprintf(&b, "%-13s %9.1f ms", m.name, m.at.Seconds()*1000)
+			if m.name == "first audible" && m.at > t.FirstAudio {
+				fmt.Fprintf(&b, ", played at once: the sound begins with %.1f ms of silence", (m.at-t.FirstAudio).Seconds()*1000)
+			}
+			b.WriteString("\n")
 		}
 	}
 	if r.Duration > 0 {

@@ -100,7 +100,7 @@ tts-bench thaw does.`,
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what it would take, and call nothing")
 	fl.BoolVar(&f.allowMismatch, "allow-config-mismatch", false, "go on where the endpoint is not what the ladder measured, with a recorded warning")
 	fl.BoolVar(&f.skipDrift, "skip-drift", false, "do not compare what is deployed with what is declared first")
-	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instances have cost this much, in the currency of their price")
+	fl.Float64Var(&f.maxCost, "max-cost", 0, "stop before the instances have cost this many US dollars")
 	fl.StringArrayVar(&f.stopAlarms, "stop-alarm", nil, "stop and put everything back when this CloudWatch alarm fires (repeatable)")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")
 	fl.StringVar(&f.out, "out", "artifacts", "folder that the result is saved in")
@@ -247,7 +247,7 @@ func (j *ttotalJob) dryRunText() string {
 		fmt.Fprintf(w, "money       unknown: %s has no price for it\n", j.target.models)
 	} else {
 		hour := 2 * m.Price.PerHour
-		fmt.Fprintf(w, "money       about %.2f, at most %.2f, for two %s at %.3f an hour each\n", hour*j.wall(4*time.Minute).Hours(), hour*j.wall(j.maxWait).Hours(), m.InstanceType, m.Price.PerHour)
+		fmt.Fprintf(w, "money       about $%.2f, at most $%.2f, for two %s at $%.3f an hour each\n", hour*j.wall(4*time.Minute).Hours(), hour*j.wall(j.maxWait).Hours(), m.InstanceType, m.Price.PerHour)
 	}
 	fmt.Fprintf(w, "next: the same without --dry-run\n")
 	return w.String()
@@ -256,7 +256,7 @@ func (j *ttotalJob) dryRunText() string {
 // price is what the run costs at most, for people.
 func (j *ttotalJob) price() string {
 	if m := j.to.model; m != nil && m.Price != nil {
-		return fmt.Sprintf("it costs at most %.2f beyond what it costs now, over at most %s", m.Price.PerHour*j.wall(j.maxWait).Hours(), short(j.wall(j.maxWait)))
+		return fmt.Sprintf("it costs at most $%.2f beyond what it costs now, over at most %s", m.Price.PerHour*j.wall(j.maxWait).Hours(), short(j.wall(j.maxWait)))
 	}
 	return fmt.Sprintf("what it costs is not known; it takes at most %s with one %s more", short(j.wall(j.maxWait)), one(j.to.Target))
 }
