@@ -44,7 +44,10 @@ func Frame(p ladder.Progress, width int, colour bool) []string {
 		for i, row := range rows {
 			row = strings.Replace(row, " MISSED", " \x1b[31mMISSED\x1b[0m", 1)
 			row = strings.Replace(row, " NOT FIT", " \x1b[31mNOT FIT\x1b[0m", 1)
-			rows[i] = strings.Replace(row, " met", " \x1b[32mmet\x1b[0m", 1)
+			if left, ok := strings.CutSuffix(row, ", met"); ok { // the verdict, not the word
+				row = left + ", \x1b[32mmet\x1b[0m"
+			}
+			rows[i] = row
 		}
 	}
 	return rows

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -49,6 +50,9 @@ func TestProgress(t *testing.T) {
 			}
 			if bare := strip(Frame(p, 79, true)[i]); bare != row {
 				t.Errorf("colour says more than words: %q and %q", bare, row)
+			}
+			if coloured := Frame(p, 79, true)[i]; strings.Contains(coloured, "\x1b[32m") && !strings.HasPrefix(row, fmt.Sprintf("  p%g ", p.Percentile)) {
+				t.Errorf("%q is green: only a figure that meets the objective is", coloured)
 			}
 		}
 		got.WriteString(strings.Join(rows, "\n") + "\n\n")
