@@ -10,8 +10,9 @@ import (
 	"loadline/internal/artifact"
 )
 
-// gpuAMI is the host image whose driver runs containers of CUDA 12.
-const gpuAMI = "al2-ami-sagemaker-inference-gpu-3-1"
+// gpuAMI is the host image with a driver (580) for containers of CUDA 12 and 13, and with what opens the WebSocket of a
+// bidirectional stream to the container: AWS's own example of one deploys on it, and older ones leave the socket unopened.
+const gpuAMI = "al2023-ami-sagemaker-inference-gpu-4-1"
 
 // Seconds that an instance may take to start: to fetch its weights, and then to answer /ping.
 const (
