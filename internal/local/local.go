@@ -1,18 +1,23 @@
 // Package local is a SageMaker account on loopback: the AWS wire protocols over package fleet's endpoints, with real HTTP
 // servers behind them as instances, and their metrics published as CloudWatch publishes them.
 //
-// It decides how a request finds an instance, what it is answered and what is counted; what an endpoint goes through is
-// fleet's, what a period of a metric holds is metric's, and what runs inside an instance is the Starter's.
+// It decides what an account is made of, where it listens, when it is there and what of it survives a restart. Its parts
+// have packages of their own:
+//
+//   - service: one URL for all services, and what they have in common
+//   - access: who may call, IAM and STS
+//   - sagemaker: the control plane, which starts and stops instances, and Service Quotas
+//   - traffic: the runtime, from callers to instances and back, and its metrics
+//   - cloudwatch, logs, autoscaling: the services of these names
+//
+// They know each other by little: traffic and the control plane by routes, the control plane and the alarms by the
+// autoscaler under the control plane's lock. What an endpoint goes through is package fleet's, what a metric's period holds
+// metric's, when something scales autoscale's, how structures become bytes wire's, and what runs inside an instance the
+// Starter's. The time comes from Config.Now.
 //
 //	l, err := local.New(local.Config{Addr: "127.0.0.1:0", Start: start, Endpoints: []local.Endpoint{e}})
 //	fmt.Println(l.URL())
 //	err = l.Run(ctx) // serves until ctx ends, and leaves nothing running
-//
-// One file a service, or several for the parts of a large one: sagemaker.go (models.go, configs.go, endpoints.go,
-// components.go), runtime.go, bidi.go, autoscaling.go (scaling….go), cloudwatch.go (getdata.go, listmetrics.go, alarms.go,
-// dashboards.go, tags.go), logs.go, iam.go, sts.go, quotas.go. The protocols are package wire's and know nothing of state;
-// the state (platform.go, route.go, meter.go, logbook.go, state.go) knows nothing of the wire; the time comes from
-// Config.Now.
 package local
 
 import (
@@ -35,72 +40,29 @@ import (
 	"loadline/internal/local/autoscaling"
 	"loadline/internal/local/cloudwatch"
 	"loadline/internal/local/logs"
+	"loadline/internal/local/sagemaker"
 	"loadline/internal/local/service"
 	"loadline/internal/local/traffic"
 	"loadline/internal/metric"
 )
 
-// Routing is how a variant's requests are spread over its instances.
-type Routing = traffic.Routing
+// What an account is given and gives, in SageMaker's words.
+type (
+	Endpoint = sagemaker.Endpoint
+	Variant  = sagemaker.Variant
+	Model    = sagemaker.Model
+	Routing  = traffic.Routing
+	Starter  = sagemaker.Starter
+	Spec     = sagemaker.Spec
+	Instance = sagemaker.Instance
+	Usage    = traffic.Usage
+)
 
 // The routing strategies.
 const (
 	Random           = traffic.Random
 	LeastOutstanding = traffic.LeastOutstanding
 )
-
-// Model is a SageMaker model: one container.
-type Model struct {
-	Name  string
-	Image string            // URI with a digest
-	Env   map[string]string // of the container
-}
-
-// Variant is a production variant and what it runs.
-type Variant struct {
-	Name         string
-	Model        Model
-	InstanceType string
-	Instances    int     // at the start
-	Weight       float64 // 0: 1
-	Routing      Routing // "": Random
-	Stages       fleet.Stages
-	// Min and Max register a scalable target with these bounds; both 0: none.
-	Min, Max int
-
-	hosting *fleet.Hosting // of inference components; nil: Model is what it runs
-}
-
-// Endpoint that is there from the start, in service at once. Its configuration is named after it, with -config.
-type Endpoint struct {
-	Name     string
-	Variants []Variant
-}
-
-// Spec is what an instance is to run.
-type Spec struct {
-	ID       string // i-0…
-	Endpoint string
-	Variant  string
-	Model    Model
-	Type     string    // instance type
-	Seed     uint64    // its own
-	AtOnce   bool      // it has been there for a while: nothing of a start-up is to be played
-	Output   io.Writer // what the container prints: its log stream, and metrics of the lines that say so
-}
-
-// Usage of an instance.
-type Usage = traffic.Usage
-
-// Instance is one running container with the SageMaker contract: /ping and /invocations.
-type Instance interface {
-	traffic.Container
-	// Stop is SIGTERM, and SIGKILL when ctx ends. It returns once nothing of the instance runs any more.
-	Stop(ctx context.Context) error
-}
-
-// Starter starts an instance. It returns as soon as the process is there; readiness is asked of /ping.
-type Starter func(ctx context.Context, s Spec) (Instance, error)
 
 // Config of the account.
 type Config struct {
@@ -144,12 +106,8 @@ type Config struct {
 // DefaultQuota is enough for a demonstration and little enough for one machine.
 const DefaultQuota = 100
 
-// The platform's limits.
-const (
-	leaveGrace = time.Second      // from the last request that is routed to an instance to its SIGTERM
-	stopGrace  = 30 * time.Second // from SIGTERM to SIGKILL
-	exitGrace  = 2 * time.Second  // for what is in flight when Run's context ends
-)
+// exitGrace is for what is in flight when Run's context ends.
+const exitGrace = 2 * time.Second
 
 // Local is the account. Make it with New.
 type Local struct {
@@ -158,34 +116,23 @@ type Local struct {
 	log      *log.Logger
 	listener net.Listener
 	bidi     *traffic.Door // nil: not open
-	metrics  *metric.Store
-	account  service.Account
-	front    *service.Front
-	absent   *service.Absent
 	ready    chan struct{}
-	kick     chan struct{} // wakes the clock: something is due at another time
 
-	run     context.Context // Run's
-	saved   []byte          // what Config.Save has; of the one goroutine that saves
-	work    sync.WaitGroup  // what was started on its behalf
-	inside  sync.WaitGroup  // requests
-	door    sync.RWMutex    // guards shut
-	shut    bool            // no request is let in any more
-	traffic *traffic.Traffic
-	tags    *service.Tags
-	logs    *logs.Logs
-	access  *access.Access
-	watch   *cloudwatch.CloudWatch
-	scale   *autoscaling.Autoscaling
+	account  service.Account
+	tags     *service.Tags
+	front    *service.Front
+	access   *access.Access
+	traffic  *traffic.Traffic
+	logs     *logs.Logs
+	platform *sagemaker.Platform
+	watch    *cloudwatch.CloudWatch
 
-	mu         sync.Mutex // guards all below
-	rng        *rand.Rand
-	endpoints  map[string]*endpoint
-	configs    map[string]*endpointConfig
-	models     map[string]*model
-	scaler     *autoscale.Scaler
-	components map[string]*component
-	ended      bool // nothing is started any more
+	run    context.Context // Run's
+	saved  []byte          // what Config.Save has; of the one goroutine that saves
+	work   sync.WaitGroup  // what was started on Run's behalf
+	inside sync.WaitGroup  // requests
+	door   sync.RWMutex    // guards shut
+	shut   bool            // no request is let in any more
 }
 
 // New listens, and starts nothing: Run does. It refuses an address that is not loopback.
@@ -211,28 +158,27 @@ func New(cfg Config) (*Local, error) {
 		return nil, err
 	}
 	l := &Local{
-		cfg: cfg, now: cfg.Now, log: log.New(cfg.Log, "", 0), account: service.Account{Region: cfg.Region, ID: cfg.Account}, metrics: metric.NewStore(),
-		ready: make(chan struct{}), kick: make(chan struct{}, 1),
-		rng:       rand.New(rand.NewPCG(cfg.Seed, 0x10ca1)),
-		endpoints: map[string]*endpoint{}, configs: map[string]*endpointConfig{}, models: map[string]*model{},
-		tags: service.NewTags(), components: map[string]*component{},
+		cfg: cfg, now: cfg.Now, log: log.New(cfg.Log, "", 0), account: service.Account{Region: cfg.Region, ID: cfg.Account},
+		ready: make(chan struct{}), tags: service.NewTags(),
 	}
-	l.absent = &service.Absent{Log: l.log}
+	metrics, absent := metric.NewStore(), &service.Absent{Log: l.log}
 	cfg.Unknowns.Delay = cfg.Published
-	l.scaler = autoscale.New(autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: cloudwatch.Reader{Metrics: l.metrics}, Fleet: scaled{l},
-		Rand: service.Rand(cfg.Seed, "autoscaling")})
 	l.access = access.New(access.Config{Account: l.account, Now: l.now, VerifySignatures: cfg.VerifySignatures, Deny: cfg.Deny,
 		LinkedRole: !cfg.NoLinkedRole, Faults: cfg.CallFaults, Rand: rand.New(rand.NewPCG(cfg.Seed, 0xfa11)),
 		Ended: func() <-chan struct{} { return l.run.Done() }})
-	l.traffic = traffic.New(traffic.Config{Account: l.account, Now: l.now, Log: l.log, Access: l.access, Absent: l.absent, Metrics: l.metrics,
+	l.traffic = traffic.New(traffic.Config{Account: l.account, Now: l.now, Log: l.log, Access: l.access, Absent: absent, Metrics: metrics,
 		Published: cfg.Published, Pooled: cfg.Unknowns.Across == autoscale.AcrossMean, Streams: cfg.Streams, Seed: cfg.Seed})
-	l.watch = cloudwatch.New(cloudwatch.Config{Account: l.account, Now: l.now, Log: l.log, Tags: l.tags, Metrics: l.metrics,
-		Publish: l.traffic.Publish, Alarms: l.scaler, Lock: &l.mu, Changed: l.wake})
-	l.scale = autoscaling.New(autoscaling.Config{Now: l.now, Scaler: l.scaler, Lock: &l.mu, Changed: l.wake, Tags: l.tags,
+	l.logs = logs.New(l.account, l.now, func(line string, now time.Time) { l.watch.Observe(line, now) })
+	l.platform = sagemaker.New(sagemaker.Config{Account: l.account, Now: l.now, Log: l.log, Access: l.access, Traffic: l.traffic, Logs: l.logs, Tags: l.tags,
+		Scaling: autoscale.Config{Region: cfg.Region, Account: cfg.Account, Unknowns: cfg.Unknowns, Data: cloudwatch.Reader{Metrics: metrics},
+			Rand: service.Rand(cfg.Seed, "autoscaling")},
+		Start: cfg.Start, Stages: cfg.Stages, CopyStages: cfg.CopyStages, Quota: cfg.Quota, Faults: cfg.Faults, Seed: cfg.Seed})
+	l.watch = cloudwatch.New(cloudwatch.Config{Account: l.account, Now: l.now, Log: l.log, Tags: l.tags, Metrics: metrics,
+		Publish: l.traffic.Publish, Alarms: l.platform.Scaler(), Lock: l.platform.Lock(), Changed: l.platform.Wake})
+	scaling := autoscaling.New(autoscaling.Config{Now: l.now, Scaler: l.platform.Scaler(), Lock: l.platform.Lock(), Changed: l.platform.Wake, Tags: l.tags,
 		RoleARN: access.LinkedRoleARN(l.account), LoseTokens: cfg.LoseTokens})
-	l.logs = logs.New(l.account, l.now, l.watch.Observe)
-	l.front = &service.Front{Absent: l.absent, Log: l.log, Admit: l.access.Admit, Services: []service.Service{
-		l.sagemaker(), l.scale.Service(), l.watch.Service(), l.logs.Service(), l.quotas(), l.access.STS(), l.access.IAM()}}
+	l.front = &service.Front{Absent: absent, Log: l.log, Admit: l.access.Admit, Services: []service.Service{
+		l.platform.Service(), scaling.Service(), l.watch.Service(), l.logs.Service(), l.platform.Quotas(), l.access.STS(), l.access.IAM()}}
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", cfg.Addr, err)
@@ -264,35 +210,7 @@ func (cfg *Config) Check() error {
 			say("address %q is not loopback: nothing here asks who is calling, so only 127.0.0.0/8, [::1] and localhost are served", addr)
 		}
 	}
-	names := map[string]bool{}
-	for _, e := range cfg.Endpoints {
-		if !nameForm.MatchString(e.Name) || len(e.Name) > 63 {
-			say("endpoint name %q: use letters, digits and hyphens between them, at most 63", e.Name)
-		}
-		if names[e.Name] {
-			say("endpoint %s is there twice", e.Name)
-		}
-		names[e.Name] = true
-		count, variants := map[string]int{}, map[string]bool{}
-		for _, v := range e.Variants {
-			if !nameForm.MatchString(v.Name) || len(v.Name) > 63 {
-				say("variant name %q of endpoint %s: use letters, digits and hyphens between them, at most 63", v.Name, e.Name)
-			}
-			if variants[v.Name] {
-				say("variant %s of endpoint %s is there twice", v.Name, e.Name)
-			}
-			if v.Instances < 1 {
-				say("variant %s of endpoint %s has %d instances: it needs at least 1", v.Name, e.Name, v.Instances)
-			}
-			variants[v.Name] = true
-			if count[v.InstanceType] += v.Instances; count[v.InstanceType] > cfg.Quota && cfg.Quota > 0 {
-				say("endpoint %s has %d instances of %s: the quota is %d", e.Name, count[v.InstanceType], v.InstanceType, cfg.Quota)
-			}
-		}
-		if len(e.Variants) == 0 {
-			say("endpoint %s has no variant", e.Name)
-		}
-	}
+	wrong = append(wrong, sagemaker.Check(cfg.Endpoints, cfg.Quota)...)
 	return errors.Join(wrong...)
 }
 
@@ -334,7 +252,7 @@ func (l *Local) Run(ctx context.Context) error {
 		servers = append(servers, second)
 		l.work.Go(func() { served <- second.ServeTLS(l.bidi.Listener, "", "") })
 	}
-	l.work.Go(func() { l.clock(inner) })
+	l.platform.Begin(inner)
 	l.work.Go(func() { failed <- l.boot(inner) })
 
 	var err error
@@ -374,11 +292,29 @@ func (l *Local) Run(ctx context.Context) error {
 		l.save() // as it is before its instances go
 	}
 	stop()
-	l.stopAll()
+	l.platform.End()
 	l.work.Wait()
 	l.inside.Wait() // their instances are gone, so they end
 	l.traffic.Wait()
 	return err
+}
+
+// boot makes the endpoints of the configuration and returns once all are in service, or one cannot be.
+func (l *Local) boot(ctx context.Context) error {
+	if l.cfg.State != nil {
+		s, err := l.restore(l.cfg.State)
+		if err != nil {
+			return fmt.Errorf("restore the account: %w", err)
+		}
+		if err := l.platform.Served(ctx); err != nil {
+			return err
+		}
+		if err := l.resume(ctx, s); err != nil {
+			return fmt.Errorf("restore the account: %w", err)
+		}
+		return nil
+	}
+	return l.platform.Create(ctx, l.cfg.Endpoints)
 }
 
 // serve finds who serves a request: the runtime or a service.

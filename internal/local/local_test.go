@@ -124,10 +124,10 @@ func serving(t testing.TB, cfg Config, h http.HandlerFunc) *world {
 
 // one is an endpoint of one variant with a target of 1 to 9.
 func one(instances int) Endpoint {
-	return Endpoint{speech, []Variant{{Name: "primary", InstanceType: "ml.g5.xlarge", Instances: instances, Routing: LeastOutstanding, Min: 1, Max: 9,
+	return Endpoint{Name: speech, Variants: []Variant{{Name: "primary", InstanceType: "ml.g5.xlarge", Instances: instances, Routing: LeastOutstanding, Min: 1, Max: 9,
 		Stages: fleet.Stages{},
-		Model: Model{"kokoro-82m", "000000000000.dkr.ecr.us-east-1.amazonaws.com/speech@sha256:" + strings.Repeat("ab", 32),
-			map[string]string{"ENDPOINT_NAME": speech}}}}}
+		Model: Model{Name: "kokoro-82m", Image: "000000000000.dkr.ecr.us-east-1.amazonaws.com/speech@sha256:" + strings.Repeat("ab", 32),
+			Env: map[string]string{"ENDPOINT_NAME": speech}}}}}
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }

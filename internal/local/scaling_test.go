@@ -44,7 +44,7 @@ func (s *stepper) step(d time.Duration) {
 	for d > 0 {
 		by := min(d, 10*time.Second)
 		s.offset.Add(int64(by))
-		s.tick()
+		s.platform.Tick()
 		d -= by
 	}
 }
@@ -61,12 +61,12 @@ func (s *stepper) until(longest time.Duration, is func() bool) time.Duration {
 
 func (s *stepper) count(t *testing.T) (desired, current int) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Local.mu.Lock()
-	defer s.Local.mu.Unlock()
-	v := s.endpoints[speech].fleet.Variants()[0]
-	return v.Desired, v.Current()
+	out, err := s.sm.DescribeEndpoint(t.Context(), &sm.DescribeEndpointInput{EndpointName: aws.String(speech)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := out.ProductionVariants[0]
+	return int(*v.DesiredInstanceCount), int(*v.CurrentInstanceCount)
 }
 
 func (s *stepper) desired(t *testing.T) int { d, _ := s.count(t); return d }
@@ -165,7 +165,7 @@ func TestScalesByConcurrency(t *testing.T) {
 		calls.Wait()
 		quiet := s.elapsed()
 		s.step(100 * time.Second) // the containers start, and answer in real time
-		for s.Local.tick(); s.settling() > 0; s.Local.tick() {
+		for s.platform.Tick(); s.platform.Starting(speech) > 0; s.platform.Tick() {
 			<-time.After(time.Millisecond)
 		}
 		s.step(20 * time.Second)
@@ -199,19 +199,6 @@ func TestScalesByConcurrency(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// settling is how many instances have not said that they are healthy.
-func (s *stepper) settling() int {
-	s.Local.mu.Lock()
-	defer s.Local.mu.Unlock()
-	n := 0
-	for _, i := range s.endpoints[speech].fleet.Variants()[0].Instances {
-		if i.Phase == fleet.Starting || i.Phase == fleet.Provisioning {
-			n++
-		}
-	}
-	return n
 }
 
 // TestScalesByRate: a standard metric reacts within 180 s and the publication delay, and a step policy on an alarm of
@@ -297,7 +284,7 @@ func TestFaults(t *testing.T) {
 		changed := s.now()
 		for step := time.Minute; s.elapsed() < c.after; {
 			s.offset.Add(int64(step))
-			s.tick()
+			s.platform.Tick()
 		}
 		log := s.activities(t, false)
 		if len(log) != 1 || string(log[0].StatusCode) != c.code || !strings.Contains(*log[0].StatusMessage, c.text) || *log[0].Cause != "minimum capacity was set to 3" {

@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"cmp"
@@ -12,39 +12,40 @@ import (
 	"loadline/internal/wire"
 )
 
-// sagemaker is the control plane: models (models.go), endpoint configurations (configs.go), endpoints (endpoints.go) and
-// the tags of all three.
-func (l *Local) sagemaker() service.Service {
+// Service is the control plane's operations.
+func (p *Platform) Service() service.Service {
 	return service.Service{Target: "SageMaker", Name: "sagemaker", Operations: service.Operations{
-		"CreateModel":                        service.Op(l.createModel),
-		"DescribeModel":                      service.Op(l.describeModel),
-		"ListModels":                         service.Op(l.listModels),
-		"DeleteModel":                        service.Op(l.deleteModel),
-		"CreateEndpointConfig":               service.Op(l.createEndpointConfig),
-		"DescribeEndpointConfig":             service.Op(l.describeEndpointConfig),
-		"ListEndpointConfigs":                service.Op(l.listEndpointConfigs),
-		"DeleteEndpointConfig":               service.Op(l.deleteEndpointConfig),
-		"CreateEndpoint":                     service.Op(l.createEndpoint),
-		"DescribeEndpoint":                   service.Op(l.describeEndpoint),
-		"ListEndpoints":                      service.Op(l.listEndpoints),
-		"UpdateEndpoint":                     service.Op(l.updateEndpoint),
-		"DeleteEndpoint":                     service.Op(l.deleteEndpoint),
-		"UpdateEndpointWeightsAndCapacities": service.Op(l.updateWeightsAndCapacities),
-		"CreateInferenceComponent":           service.Op(l.createComponent),
-		"DescribeInferenceComponent":         service.Op(l.describeComponent),
-		"ListInferenceComponents":            service.Op(l.listComponents),
-		"UpdateInferenceComponent":           service.Op(l.updateComponent),
-		"DeleteInferenceComponent":           service.Op(l.deleteComponent),
+		"CreateModel":                        service.Op(p.createModel),
+		"DescribeModel":                      service.Op(p.describeModel),
+		"ListModels":                         service.Op(p.listModels),
+		"DeleteModel":                        service.Op(p.deleteModel),
+		"CreateEndpointConfig":               service.Op(p.createEndpointConfig),
+		"DescribeEndpointConfig":             service.Op(p.describeEndpointConfig),
+		"ListEndpointConfigs":                service.Op(p.listEndpointConfigs),
+		"DeleteEndpointConfig":               service.Op(p.deleteEndpointConfig),
+		"CreateEndpoint":                     service.Op(p.createEndpoint),
+		"DescribeEndpoint":                   service.Op(p.describeEndpoint),
+		"ListEndpoints":                      service.Op(p.listEndpoints),
+		"UpdateEndpoint":                     service.Op(p.updateEndpoint),
+		"DeleteEndpoint":                     service.Op(p.deleteEndpoint),
+		"UpdateEndpointWeightsAndCapacities": service.Op(p.updateWeightsAndCapacities),
+		"CreateInferenceComponent":           service.Op(p.createComponent),
+		"DescribeInferenceComponent":         service.Op(p.describeComponent),
+		"ListInferenceComponents":            service.Op(p.listComponents),
+		"UpdateInferenceComponent":           service.Op(p.updateComponent),
+		"DeleteInferenceComponent":           service.Op(p.deleteComponent),
 
-		"UpdateInferenceComponentRuntimeConfig": service.Op(l.updateComponent),
+		"UpdateInferenceComponentRuntimeConfig": service.Op(p.updateComponent),
 
-		"AddTags":    service.Op(l.addTags),
-		"ListTags":   service.Op(l.listTags),
-		"DeleteTags": service.Op(l.deleteTags),
+		"AddTags":    service.Op(p.addTags),
+		"ListTags":   service.Op(p.listTags),
+		"DeleteTags": service.Op(p.deleteTags),
 	}}
 }
 
-func (l *Local) endpointARN(name string) string { return l.account.ARN("sagemaker", "endpoint/"+name) }
+func (p *Platform) endpointARN(name string) string {
+	return p.cfg.Account.ARN("sagemaker", "endpoint/"+name)
+}
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z0-9](-*[a-zA-Z0-9])*$`)
 
@@ -61,15 +62,15 @@ func named(member string, name *string, longest int) (string, error) {
 	return *name, nil
 }
 
-// endpointNamed is the endpoint of that name. l.mu is held.
-func (l *Local) endpointNamed(member string, name *string) (*endpoint, error) {
+// endpointNamed is the endpoint of that name. p.mu is held.
+func (p *Platform) endpointNamed(member string, name *string) (*endpoint, error) {
 	n, err := named(member, name, 63)
 	if err != nil {
 		return nil, err
 	}
-	ep := l.endpoints[n]
+	ep := p.endpoints[n]
 	if ep == nil {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint %q.", l.endpointARN(n))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint %q.", p.endpointARN(n))
 	}
 	return ep, nil
 }
@@ -122,23 +123,23 @@ type tagsOut struct {
 
 const mostTags = 50
 
-// tagged is the ARN of a resource that exists. l.mu is held.
-func (l *Local) tagged(arn *string) (string, error) {
+// tagged is the ARN of a resource that exists. p.mu is held.
+func (p *Platform) tagged(arn *string) (string, error) {
 	if arn == nil {
 		return "", wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'resourceArn' failed to satisfy constraint: Member must not be null")
 	}
-	rest, ours := strings.CutPrefix(*arn, l.account.ARN("sagemaker", ""))
+	rest, ours := strings.CutPrefix(*arn, p.cfg.Account.ARN("sagemaker", ""))
 	kind, name, _ := strings.Cut(rest, "/")
 	exists := false
 	switch kind {
 	case "endpoint":
-		exists = l.endpoints[name] != nil
+		exists = p.endpoints[name] != nil
 	case "endpoint-config":
-		exists = l.configs[name] != nil
+		exists = p.configs[name] != nil
 	case "model":
-		exists = l.models[name] != nil
+		exists = p.models[name] != nil
 	case "inference-component":
-		exists = l.components[name] != nil
+		exists = p.components[name] != nil
 	}
 	if !ours || !exists {
 		return "", wire.Refuse(wire.ValidationException, "Could not find resource %q.", *arn)
@@ -146,14 +147,14 @@ func (l *Local) tagged(arn *string) (string, error) {
 	return *arn, nil
 }
 
-func (l *Local) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	arn, err := l.tagged(in.ResourceArn)
+func (p *Platform) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	arn, err := p.tagged(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	merged := l.tags.Of(arn)
+	merged := p.cfg.Tags.Of(arn)
 	for _, t := range in.Tags {
 		switch {
 		case t.Key == "" || len(t.Key) > 128 || len(t.Value) > 256:
@@ -166,31 +167,31 @@ func (l *Local) addTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
 	if len(merged) > mostTags {
 		return nil, wire.Refuse(wire.LimitExceeded, "The resource %q would have %d tags, %d are the limit.", arn, len(merged), mostTags)
 	}
-	l.tags.Set(arn, merged)
+	p.cfg.Tags.Set(arn, merged)
 	return &tagsOut{Tags: service.SortedTags(merged)}, nil
 }
 
-func (l *Local) listTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	arn, err := l.tagged(in.ResourceArn)
+func (p *Platform) listTags(_ context.Context, in *tagsIn) (*tagsOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	arn, err := p.tagged(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	page, next, err := service.Page(service.SortedTags(l.tags.Of(arn)), in.MaxResults, in.NextToken, mostTags, mostTags, wire.ValidationException)
+	page, next, err := service.Page(service.SortedTags(p.cfg.Tags.Of(arn)), in.MaxResults, in.NextToken, mostTags, mostTags, wire.ValidationException)
 	if err != nil {
 		return nil, err
 	}
 	return &tagsOut{page, next}, nil
 }
 
-func (l *Local) deleteTags(_ context.Context, in *tagsIn) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	arn, err := l.tagged(in.ResourceArn)
+func (p *Platform) deleteTags(_ context.Context, in *tagsIn) (*service.Nothing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	arn, err := p.tagged(in.ResourceArn)
 	if err != nil {
 		return nil, err
 	}
-	l.tags.Remove(arn, in.TagKeys)
+	p.cfg.Tags.Remove(arn, in.TagKeys)
 	return &service.Nothing{}, nil
 }

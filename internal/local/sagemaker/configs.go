@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"loadline/internal/local/service"
+	"loadline/internal/local/traffic"
 	"loadline/internal/wire"
 )
 
@@ -30,7 +31,7 @@ type configVariant struct {
 }
 
 type routingConfig struct {
-	RoutingStrategy Routing `json:",omitempty"`
+	RoutingStrategy traffic.Routing `json:",omitempty"`
 }
 
 const mostVariants = 10
@@ -53,11 +54,11 @@ func (in *createConfigIn) UnmarshalJSON(b []byte) error {
 
 type configOut struct{ EndpointConfigArn string }
 
-func (l *Local) configARN(name string) string {
-	return l.account.ARN("sagemaker", "endpoint-config/"+name)
+func (p *Platform) configARN(name string) string {
+	return p.cfg.Account.ARN("sagemaker", "endpoint-config/"+name)
 }
 
-func (l *Local) createEndpointConfig(_ context.Context, in *createConfigIn) (*configOut, error) {
+func (p *Platform) createEndpointConfig(_ context.Context, in *createConfigIn) (*configOut, error) {
 	name, err := named("endpointConfigName", in.EndpointConfigName, 63)
 	if err != nil {
 		return nil, err
@@ -65,12 +66,12 @@ func (l *Local) createEndpointConfig(_ context.Context, in *createConfigIn) (*co
 	if n := len(in.ProductionVariants); n < 1 || n > mostVariants {
 		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value at 'productionVariants' failed to satisfy constraint: Member must have length between 1 and %d", mostVariants)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.configs[name] != nil {
-		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing endpoint configuration %q.", l.configARN(name))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.configs[name] != nil {
+		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing endpoint configuration %q.", p.configARN(name))
 	}
-	c := &endpointConfig{name: name, created: l.now(), members: in.members.only("DataCaptureConfig", "KmsKeyId", "AsyncInferenceConfig",
+	c := &endpointConfig{name: name, created: p.cfg.Now(), members: in.members.only("DataCaptureConfig", "KmsKeyId", "AsyncInferenceConfig",
 		"ExplainerConfig", "ShadowProductionVariants", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation", "MetricsConfig")}
 	var told []*members
 	for _, raw := range in.ProductionVariants {
@@ -78,20 +79,20 @@ func (l *Local) createEndpointConfig(_ context.Context, in *createConfigIn) (*co
 		if err := raw.into(&v); err != nil {
 			return nil, wire.Refuse(wire.Serialization, "%v", err)
 		}
-		if err := l.checkVariant(v, raw, c.variants); err != nil {
+		if err := p.checkVariant(v, raw, c.variants); err != nil {
 			return nil, err
 		}
 		c.variants = append(c.variants, v)
 		told = append(told, raw.with(map[string]any{"InitialVariantWeight": v.InitialVariantWeight}))
 	}
 	c.members = *c.members.with(map[string]any{"ProductionVariants": told})
-	l.configs[name] = c
-	l.tags.Add(l.configARN(name), in.Tags)
-	return &configOut{l.configARN(name)}, nil
+	p.configs[name] = c
+	p.cfg.Tags.Add(p.configARN(name), in.Tags)
+	return &configOut{p.configARN(name)}, nil
 }
 
-// checkVariant checks one variant against what is there, and against those before it. l.mu is held.
-func (l *Local) checkVariant(v configVariant, raw members, before []configVariant) error {
+// checkVariant checks one variant against what is there, and against those before it. p.mu is held.
+func (p *Platform) checkVariant(v configVariant, raw members, before []configVariant) error {
 	if _, err := named("productionVariants.1.member.variantName", &v.VariantName, 63); err != nil {
 		return err
 	}
@@ -100,8 +101,8 @@ func (l *Local) checkVariant(v configVariant, raw members, before []configVarian
 	switch {
 	case slices.ContainsFunc(before, same):
 		return wire.Refuse(wire.ValidationException, "Variant name %q is not unique in the endpoint configuration.", v.VariantName)
-	case v.ModelName != "" && l.models[v.ModelName] == nil:
-		return wire.Refuse(wire.ValidationException, "Could not find model %q.", l.modelARN(v.ModelName))
+	case v.ModelName != "" && p.models[v.ModelName] == nil:
+		return wire.Refuse(wire.ValidationException, "Could not find model %q.", p.modelARN(v.ModelName))
 	case v.InitialVariantWeight < 0:
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%v' at 'productionVariants.1.member.initialVariantWeight' failed to satisfy constraint: Member must have value greater than or equal to 0", v.InitialVariantWeight)
 	case serverless:
@@ -114,45 +115,45 @@ func (l *Local) checkVariant(v configVariant, raw members, before []configVarian
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%s' at 'productionVariants.1.member.instanceType' failed to satisfy constraint: Member must satisfy enum value set: an instance type such as ml.g5.xlarge", v.InstanceType)
 	case v.ModelName == "" && v.hosting().Max > 0 && (v.hosting().Min < 0 || v.hosting().Min > v.hosting().Max):
 		return wire.Refuse(wire.ValidationException, "The minimum of the managed instance scaling of variant %q cannot be negative, nor greater than its maximum.", v.VariantName)
-	case !slices.Contains([]Routing{"", Random, LeastOutstanding}, v.RoutingConfig.RoutingStrategy):
-		return wire.Refuse(wire.ValidationException, "The routing strategy %q is not part of this local account: %s and %s are.", v.RoutingConfig.RoutingStrategy, Random, LeastOutstanding)
+	case !slices.Contains([]traffic.Routing{"", traffic.Random, traffic.LeastOutstanding}, v.RoutingConfig.RoutingStrategy):
+		return wire.Refuse(wire.ValidationException, "The routing strategy %q is not part of this local account: %s and %s are.", v.RoutingConfig.RoutingStrategy, traffic.Random, traffic.LeastOutstanding)
 	}
 	return nil
 }
 
 type configNameIn struct{ EndpointConfigName *string }
 
-// configNamed is the configuration of that name. l.mu is held.
-func (l *Local) configNamed(name *string) (*endpointConfig, error) {
+// configNamed is the configuration of that name. p.mu is held.
+func (p *Platform) configNamed(name *string) (*endpointConfig, error) {
 	n, err := named("endpointConfigName", name, 63)
 	if err != nil {
 		return nil, err
 	}
-	if c := l.configs[n]; c != nil {
+	if c := p.configs[n]; c != nil {
 		return c, nil
 	}
-	return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint configuration %q.", l.configARN(n))
+	return nil, wire.Refuse(wire.ValidationException, "Could not find endpoint configuration %q.", p.configARN(n))
 }
 
-func (l *Local) describeEndpointConfig(_ context.Context, in *configNameIn) (*members, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c, err := l.configNamed(in.EndpointConfigName)
+func (p *Platform) describeEndpointConfig(_ context.Context, in *configNameIn) (*members, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.configNamed(in.EndpointConfigName)
 	if err != nil {
 		return nil, err
 	}
-	return c.members.with(map[string]any{"EndpointConfigName": c.name, "EndpointConfigArn": l.configARN(c.name), "CreationTime": wire.At(c.created)}), nil
+	return c.members.with(map[string]any{"EndpointConfigName": c.name, "EndpointConfigArn": p.configARN(c.name), "CreationTime": wire.At(c.created)}), nil
 }
 
-func (l *Local) deleteEndpointConfig(_ context.Context, in *configNameIn) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c, err := l.configNamed(in.EndpointConfigName)
+func (p *Platform) deleteEndpointConfig(_ context.Context, in *configNameIn) (*service.Nothing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := p.configNamed(in.EndpointConfigName)
 	if err != nil {
 		return nil, err
 	}
-	delete(l.configs, c.name)
-	l.tags.Forget(l.configARN(c.name))
+	delete(p.configs, c.name)
+	p.cfg.Tags.Forget(p.configARN(c.name))
 	return &service.Nothing{}, nil
 }
 
@@ -166,12 +167,12 @@ type configSummary struct {
 	CreationTime                          wire.Stamp
 }
 
-func (l *Local) listEndpointConfigs(_ context.Context, in *listIn) (*listConfigsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (p *Platform) listEndpointConfigs(_ context.Context, in *listIn) (*listConfigsOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	all := []configSummary{}
-	for _, c := range l.configs {
-		all = append(all, configSummary{c.name, l.configARN(c.name), wire.At(c.created)})
+	for _, c := range p.configs {
+		all = append(all, configSummary{c.name, p.configARN(c.name), wire.At(c.created)})
 	}
 	page, next, err := listed(all, in, func(c configSummary) (string, time.Time) { return c.EndpointConfigName, c.CreationTime.Time })
 	return &listConfigsOut{page, next}, err

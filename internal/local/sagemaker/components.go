@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"context"
@@ -49,8 +49,8 @@ type createComponentIn struct {
 
 type componentARNOut struct{ InferenceComponentArn string }
 
-func (l *Local) componentARN(name string) string {
-	return l.account.ARN("sagemaker", "inference-component/"+name)
+func (p *Platform) componentARN(name string) string {
+	return p.cfg.Account.ARN("sagemaker", "inference-component/"+name)
 }
 
 // Room of an instance for components. An instance type that is not in the table holds one copy of anything.
@@ -85,14 +85,14 @@ func (v *configVariant) hosting() *fleet.Hosting {
 	return h
 }
 
-func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*componentARNOut, error) {
+func (p *Platform) createComponent(_ context.Context, in *createComponentIn) (*componentARNOut, error) {
 	name, err := named("inferenceComponentName", in.InferenceComponentName, 63)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ep, err := p.endpointNamed("endpointName", in.EndpointName)
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +102,16 @@ func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*comp
 	}
 	c := &component{endpoint: ep.fleet.Name, members: in.Specification}
 	switch need := spec.ComputeResourceRequirements; {
-	case l.components[name] != nil:
-		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing inference component %q.", l.componentARN(name))
+	case p.components[name] != nil:
+		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing inference component %q.", p.componentARN(name))
 	case in.RuntimeConfig == nil || in.RuntimeConfig.CopyCount == nil:
 		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'runtimeConfig.copyCount' failed to satisfy constraint: Member must not be null")
 	case need == nil:
 		return nil, wire.Refuse(wire.ValidationException, "The specification of an inference component needs ComputeResourceRequirements.")
 	case spec.ModelName != nil:
-		m := l.models[*spec.ModelName]
+		m := p.models[*spec.ModelName]
 		if m == nil {
-			return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.modelARN(*spec.ModelName))
+			return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", p.modelARN(*spec.ModelName))
 		}
 		c.run = m.run
 	case spec.Container != nil:
@@ -122,38 +122,38 @@ func (l *Local) createComponent(_ context.Context, in *createComponentIn) (*comp
 	cfg := fleet.ComponentConfig{Name: name, Variant: service.Or(in.VariantName, ep.spec.Variants[0].Name), Copies: *in.RuntimeConfig.CopyCount,
 		Need: fleet.Room{CPUs: spec.ComputeResourceRequirements.NumberOfCpuCoresRequired, Accelerators: spec.ComputeResourceRequirements.NumberOfAcceleratorDevicesRequired,
 			Memory: spec.ComputeResourceRequirements.MinMemoryRequiredInMb},
-		Stages: l.cfg.CopyStages}
+		Stages: p.cfg.CopyStages}
 	if p := spec.StartupParameters; p != nil && p.ContainerStartupHealthCheckTimeoutInSeconds > 0 {
 		cfg.Stages.Health = time.Duration(p.ContainerStartupHealthCheckTimeoutInSeconds) * time.Second
 	}
 	on := ep.route.Variant(cfg.Variant)
 	if on == nil {
-		return nil, wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", cfg.Variant, l.endpointARN(ep.fleet.Name))
+		return nil, wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", cfg.Variant, p.endpointARN(ep.fleet.Name))
 	}
-	copies, err := l.traffic.NewCopies(name, on)
+	copies, err := p.cfg.Traffic.NewCopies(name, on)
 	if err != nil {
 		return nil, err
 	}
-	events, err := ep.fleet.CreateComponent(l.now(), cfg)
+	events, err := ep.fleet.CreateComponent(p.cfg.Now(), cfg)
 	if err != nil {
-		return nil, l.componentFault(name, err)
+		return nil, p.componentFault(name, err)
 	}
-	l.components[name] = c
+	p.components[name] = c
 	ep.route.Put(copies)
-	l.tags.Add(l.componentARN(name), in.Tags)
-	l.act(ep, events)
-	return &componentARNOut{l.componentARN(name)}, nil
+	p.cfg.Tags.Add(p.componentARN(name), in.Tags)
+	p.act(ep, events)
+	return &componentARNOut{p.componentARN(name)}, nil
 }
 
 // componentFault is the fleet's refusal in AWS's words.
-func (l *Local) componentFault(name string, err error) error {
+func (p *Platform) componentFault(name string, err error) error {
 	var (
 		variant *fleet.VariantError
 		count   *fleet.CountError
 	)
 	switch {
 	case errors.Is(err, fleet.ErrInProgress):
-		return wire.Refuse(wire.ValidationException, "Cannot update in-progress inference component %q.", l.componentARN(name))
+		return wire.Refuse(wire.ValidationException, "Cannot update in-progress inference component %q.", p.componentARN(name))
 	case errors.As(err, &variant):
 		return wire.Refuse(wire.ValidationException, "Could not find variant(s) %q.", variant.Variant)
 	case errors.As(err, &count):
@@ -164,21 +164,21 @@ func (l *Local) componentFault(name string, err error) error {
 
 type componentNameIn struct{ InferenceComponentName *string }
 
-// componentNamed is a component, its endpoint and how it stands. l.mu is held.
-func (l *Local) componentNamed(name *string) (*component, *endpoint, fleet.Component, error) {
+// componentNamed is a component, its endpoint and how it stands. p.mu is held.
+func (p *Platform) componentNamed(name *string) (*component, *endpoint, fleet.Component, error) {
 	n, err := named("inferenceComponentName", name, 63)
 	if err != nil {
 		return nil, nil, fleet.Component{}, err
 	}
-	if c := l.components[n]; c != nil {
-		ep := l.endpoints[c.endpoint]
+	if c := p.components[n]; c != nil {
+		ep := p.endpoints[c.endpoint]
 		for _, f := range ep.fleet.Components() {
 			if f.Name == n {
 				return c, ep, f, nil
 			}
 		}
 	}
-	return nil, nil, fleet.Component{}, wire.Refuse(wire.ValidationException, "Could not find inference component %q.", l.componentARN(n))
+	return nil, nil, fleet.Component{}, wire.Refuse(wire.ValidationException, "Could not find inference component %q.", p.componentARN(n))
 }
 
 type describeComponentOut struct {
@@ -193,10 +193,10 @@ type describeComponentOut struct {
 
 type runtimeConfigSummary struct{ DesiredCopyCount, CurrentCopyCount int }
 
-func (l *Local) describeComponent(_ context.Context, in *componentNameIn) (*describeComponentOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c, ep, f, err := l.componentNamed(in.InferenceComponentName)
+func (p *Platform) describeComponent(_ context.Context, in *componentNameIn) (*describeComponentOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, ep, f, err := p.componentNamed(in.InferenceComponentName)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (l *Local) describeComponent(_ context.Context, in *componentNameIn) (*desc
 				"DeployedImage": deployedImage{c.run.Image, c.run.Image, wire.At(f.Created)}})})
 		}
 	}
-	return &describeComponentOut{f.Name, l.componentARN(f.Name), ep.fleet.Name, l.endpointARN(ep.fleet.Name), f.Variant, f.Reason, told,
+	return &describeComponentOut{f.Name, p.componentARN(f.Name), ep.fleet.Name, p.endpointARN(ep.fleet.Name), f.Variant, f.Reason, told,
 		runtimeConfigSummary{f.Desired, f.Current()}, wire.At(f.Created), wire.At(f.Modified), f.Status}, nil
 }
 
@@ -220,10 +220,10 @@ type updateComponentIn struct {
 }
 
 // updateComponent changes how many copies there are; another specification is not part of this account.
-func (l *Local) updateComponent(_ context.Context, in *updateComponentIn) (*componentARNOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, ep, f, err := l.componentNamed(in.InferenceComponentName)
+func (p *Platform) updateComponent(_ context.Context, in *updateComponentIn) (*componentARNOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ep, f, err := p.componentNamed(in.InferenceComponentName)
 	if err != nil {
 		return nil, err
 	}
@@ -237,37 +237,37 @@ func (l *Local) updateComponent(_ context.Context, in *updateComponentIn) (*comp
 	case want == nil || want.CopyCount == nil:
 		return nil, wire.Refuse(wire.ValidationException, "1 validation error detected: Value null at 'desiredRuntimeConfig.copyCount' failed to satisfy constraint: Member must not be null")
 	}
-	if err := l.setCopies(ep, f.Name, *want.CopyCount); err != nil {
+	if err := p.setCopies(ep, f.Name, *want.CopyCount); err != nil {
 		return nil, err
 	}
-	return &componentARNOut{l.componentARN(f.Name)}, nil
+	return &componentARNOut{p.componentARN(f.Name)}, nil
 }
 
-// setCopies asks the fleet. l.mu is held.
-func (l *Local) setCopies(ep *endpoint, name string, n int) error {
-	events, err := ep.fleet.SetCopies(l.now(), name, n)
+// setCopies asks the fleet. p.mu is held.
+func (p *Platform) setCopies(ep *endpoint, name string, n int) error {
+	events, err := ep.fleet.SetCopies(p.cfg.Now(), name, n)
 	if err != nil {
-		return l.componentFault(name, err)
+		return p.componentFault(name, err)
 	}
-	l.act(ep, events)
+	p.act(ep, events)
 	return nil
 }
 
-func (l *Local) deleteComponent(_ context.Context, in *componentNameIn) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, ep, f, err := l.componentNamed(in.InferenceComponentName)
+func (p *Platform) deleteComponent(_ context.Context, in *componentNameIn) (*service.Nothing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ep, f, err := p.componentNamed(in.InferenceComponentName)
 	if err != nil {
 		return nil, err
 	}
-	events, err := ep.fleet.DeleteComponent(l.now(), f.Name)
+	events, err := ep.fleet.DeleteComponent(p.cfg.Now(), f.Name)
 	if err != nil {
-		return nil, l.componentFault(f.Name, err)
+		return nil, p.componentFault(f.Name, err)
 	}
-	if id := (autoscale.Resource{Component: f.Name}).ID(); l.scaler.Deregister(id) == nil {
-		l.log.Printf("%s is deregistered with its component", id)
+	if id := (autoscale.Resource{Component: f.Name}).ID(); p.scaler.Deregister(id) == nil {
+		p.cfg.Log.Printf("%s is deregistered with its component", id)
 	}
-	l.act(ep, events)
+	p.act(ep, events)
 	return &service.Nothing{}, nil
 }
 
@@ -287,14 +287,14 @@ type componentSummary struct {
 	InferenceComponentStatus                                                              fleet.Status
 }
 
-func (l *Local) listComponents(_ context.Context, in *listComponentsIn) (*listComponentsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (p *Platform) listComponents(_ context.Context, in *listComponentsIn) (*listComponentsOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	all := []componentSummary{}
-	for name, ep := range l.endpoints {
+	for name, ep := range p.endpoints {
 		for _, f := range ep.fleet.Components() {
 			if service.Or(in.StatusEquals, string(f.Status)) == string(f.Status) && service.Or(in.EndpointNameEquals, name) == name && service.Or(in.VariantNameEquals, f.Variant) == f.Variant {
-				all = append(all, componentSummary{wire.At(f.Created), wire.At(f.Modified), l.componentARN(f.Name), f.Name, l.endpointARN(name), name, f.Variant, f.Status})
+				all = append(all, componentSummary{wire.At(f.Created), wire.At(f.Modified), p.componentARN(f.Name), f.Name, p.endpointARN(name), name, f.Variant, f.Status})
 			}
 		}
 	}
@@ -302,9 +302,9 @@ func (l *Local) listComponents(_ context.Context, in *listComponentsIn) (*listCo
 	return &listComponentsOut{page, next}, err
 }
 
-// componentGone forgets a component whose copies have gone. l.mu is held.
-func (l *Local) componentGone(ep *endpoint, name string) {
+// componentGone forgets a component whose copies have gone. p.mu is held.
+func (p *Platform) componentGone(ep *endpoint, name string) {
 	ep.route.Drop(name)
-	delete(l.components, name)
-	l.tags.Forget(l.componentARN(name))
+	delete(p.components, name)
+	p.cfg.Tags.Forget(p.componentARN(name))
 }

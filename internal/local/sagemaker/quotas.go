@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 	"loadline/internal/wire"
 )
 
-// quotas is Service Quotas: how many instances of each type the account may have behind its endpoints.
-func (l *Local) quotas() service.Service {
+// Quotas is Service Quotas: how many instances of each type the account may have behind its endpoints.
+func (p *Platform) Quotas() service.Service {
 	return service.Service{Target: "ServiceQuotasV20190624", Name: "servicequotas", Operations: service.Operations{
-		"ListServiceQuotas":           service.Op(l.listQuotas),
-		"ListAWSDefaultServiceQuotas": service.Op(l.listQuotas),
-		"GetServiceQuota":             service.Op(l.getQuota),
-		"GetAWSDefaultServiceQuota":   service.Op(l.getQuota),
-		"ListServices":                service.Op(l.listServices),
+		"ListServiceQuotas":           service.Op(p.listQuotas),
+		"ListAWSDefaultServiceQuotas": service.Op(p.listQuotas),
+		"GetServiceQuota":             service.Op(p.getQuota),
+		"GetAWSDefaultServiceQuota":   service.Op(p.getQuota),
+		"ListServices":                service.Op(p.listServices),
 	}}
 }
 
@@ -42,26 +42,26 @@ type quota struct {
 	QuotaAppliedAtLevel                                      string
 }
 
-func (l *Local) allQuotas() []quota {
-	l.mu.Lock()
+func (p *Platform) allQuotas() []quota {
+	p.mu.Lock()
 	types := maps.Clone(quotaCodes)
-	for _, ep := range l.endpoints {
+	for _, ep := range p.endpoints {
 		for _, v := range ep.spec.Variants {
 			if types[v.InstanceType] == "" {
 				types[v.InstanceType] = fmt.Sprintf("L-%08X", uint32(service.Hash(v.InstanceType)))
 			}
 		}
 	}
-	l.mu.Unlock()
+	p.mu.Unlock()
 	out := []quota{}
 	for _, t := range slices.Sorted(maps.Keys(types)) {
-		out = append(out, quota{"sagemaker", "Amazon SageMaker", l.account.ARN("servicequotas", "sagemaker/"+types[t]), types[t],
-			t + " for endpoint usage", float64(l.cfg.Quota), "None", true, false, "ACCOUNT"})
+		out = append(out, quota{"sagemaker", "Amazon SageMaker", p.cfg.Account.ARN("servicequotas", "sagemaker/"+types[t]), types[t],
+			t + " for endpoint usage", float64(p.cfg.Quota), "None", true, false, "ACCOUNT"})
 	}
 	return out
 }
 
-func (l *Local) inQuotas(code *string) error {
+func (p *Platform) inQuotas(code *string) error {
 	if service.Or(code, "") != "sagemaker" {
 		return wire.Refuse(wire.NoSuchResource, "Service %q is not part of this local account: sagemaker is.", service.Or(code, ""))
 	}
@@ -73,19 +73,19 @@ type listQuotasOut struct {
 	NextToken string `json:",omitempty"`
 }
 
-func (l *Local) listQuotas(_ context.Context, in *quotaIn) (*listQuotasOut, error) {
-	if err := l.inQuotas(in.ServiceCode); err != nil {
+func (p *Platform) listQuotas(_ context.Context, in *quotaIn) (*listQuotasOut, error) {
+	if err := p.inQuotas(in.ServiceCode); err != nil {
 		return nil, err
 	}
-	page, next, err := service.Page(l.allQuotas(), in.MaxResults, in.NextToken, 100, 100, wire.IllegalArgument)
+	page, next, err := service.Page(p.allQuotas(), in.MaxResults, in.NextToken, 100, 100, wire.IllegalArgument)
 	return &listQuotasOut{page, next}, err
 }
 
-func (l *Local) getQuota(_ context.Context, in *quotaIn) (*quotaOut, error) {
-	if err := l.inQuotas(in.ServiceCode); err != nil {
+func (p *Platform) getQuota(_ context.Context, in *quotaIn) (*quotaOut, error) {
+	if err := p.inQuotas(in.ServiceCode); err != nil {
 		return nil, err
 	}
-	for _, q := range l.allQuotas() {
+	for _, q := range p.allQuotas() {
 		if q.QuotaCode == service.Or(in.QuotaCode, "") {
 			return &quotaOut{q}, nil
 		}
@@ -99,6 +99,6 @@ type servicesOut struct {
 
 type serviceInfo struct{ ServiceCode, ServiceName string }
 
-func (l *Local) listServices(context.Context, *service.Nothing) (*servicesOut, error) {
+func (p *Platform) listServices(context.Context, *service.Nothing) (*servicesOut, error) {
 	return &servicesOut{[]serviceInfo{{"sagemaker", "Amazon SageMaker"}}}, nil
 }

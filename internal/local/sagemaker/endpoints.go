@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"loadline/internal/fleet"
 	"loadline/internal/local/autoscaling"
 	"loadline/internal/local/service"
+	"loadline/internal/local/traffic"
 	"loadline/internal/wire"
 )
 
@@ -21,30 +22,30 @@ type createEndpointIn struct {
 	Tags                             []service.Tag
 }
 
-func (l *Local) createEndpoint(_ context.Context, in *createEndpointIn) (*endpointARNOut, error) {
+func (p *Platform) createEndpoint(_ context.Context, in *createEndpointIn) (*endpointARNOut, error) {
 	name, err := named("endpointName", in.EndpointName, 63)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	arn := l.endpointARN(name)
-	if l.endpoints[name] != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	arn := p.endpointARN(name)
+	if p.endpoints[name] != nil {
 		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing endpoint %q.", arn)
 	}
-	cfg, spec, err := l.deployable(name, in.EndpointConfigName)
+	cfg, spec, err := p.deployable(name, in.EndpointConfigName)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range spec.Variants {
-		if limit, used := l.quota(v.InstanceType); used+spec.instances(v.InstanceType) > limit {
+		if limit, used := p.quota(v.InstanceType); used+spec.instances(v.InstanceType) > limit {
 			return nil, overLimit(&fleet.LimitError{InstanceType: v.InstanceType, Limit: limit, Used: used, Delta: spec.instances(v.InstanceType)})
 		}
 	}
-	if err := l.place(spec, cfg, false); err != nil {
+	if err := p.place(spec, cfg, false); err != nil {
 		return nil, err
 	}
-	l.tags.Add(arn, in.Tags)
+	p.cfg.Tags.Add(arn, in.Tags)
 	return &endpointARNOut{arn}, nil
 }
 
@@ -59,25 +60,25 @@ func (e *Endpoint) instances(instanceType string) int {
 	return n
 }
 
-// deployable is a configuration of that name, and what an endpoint of it is to run. l.mu is held.
-func (l *Local) deployable(endpoint string, config *string) (*endpointConfig, Endpoint, error) {
+// deployable is a configuration of that name, and what an endpoint of it is to run. p.mu is held.
+func (p *Platform) deployable(endpoint string, config *string) (*endpointConfig, Endpoint, error) {
 	spec := Endpoint{Name: endpoint}
-	cfg, err := l.configNamed(config)
+	cfg, err := p.configNamed(config)
 	if err != nil {
 		return nil, spec, err
 	}
-	if l.cfg.Start == nil {
+	if p.cfg.Start == nil {
 		return nil, spec, wire.Refuse(wire.ValidationException, "This local account has nothing to start instances with.")
 	}
 	for _, v := range cfg.variants {
-		m := l.models[v.ModelName]
+		m := p.models[v.ModelName]
 		switch {
 		case v.InitialInstanceCount < 1 || v.InstanceType == "":
 			return nil, spec, wire.Refuse(wire.ValidationException, "Variant %q of configuration %q is not a real-time one: only those can be deployed in this local account.", v.VariantName, cfg.name)
 		case m == nil && v.ModelName != "":
-			return nil, spec, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.account.ARN("sagemaker", "model/"+v.ModelName))
+			return nil, spec, wire.Refuse(wire.ValidationException, "Could not find model %q.", p.cfg.Account.ARN("sagemaker", "model/"+v.ModelName))
 		}
-		stages := l.cfg.Stages
+		stages := p.cfg.Stages
 		if s := v.ContainerStartupHealthCheckTimeoutInSeconds; s > 0 {
 			stages.Health = time.Duration(s) * time.Second
 		}
@@ -98,7 +99,7 @@ func (l *Local) deployable(endpoint string, config *string) (*endpointConfig, En
 		}
 		routing := v.RoutingConfig.RoutingStrategy
 		if routing == "" {
-			routing = Random
+			routing = traffic.Random
 		}
 		spec.Variants = append(spec.Variants, Variant{Name: v.VariantName, Model: run, InstanceType: v.InstanceType,
 			Instances: v.InitialInstanceCount, Weight: v.InitialVariantWeight, Routing: routing, Stages: stages, hosting: hosting})
@@ -112,14 +113,14 @@ type updateEndpointIn struct {
 	ExcludeRetainedVariantProperties []struct{ VariantPropertyType string }
 }
 
-func (l *Local) updateEndpoint(_ context.Context, in *updateEndpointIn) (*endpointARNOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
+func (p *Platform) updateEndpoint(_ context.Context, in *updateEndpointIn) (*endpointARNOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ep, err := p.endpointNamed("endpointName", in.EndpointName)
 	if err != nil {
 		return nil, err
 	}
-	cfg, spec, err := l.deployable(ep.fleet.Name, in.EndpointConfigName)
+	cfg, spec, err := p.deployable(ep.fleet.Name, in.EndpointConfigName)
 	if err != nil {
 		return nil, err
 	}
@@ -127,56 +128,56 @@ func (l *Local) updateEndpoint(_ context.Context, in *updateEndpointIn) (*endpoi
 		return in.RetainAllVariantProperties && !slices.ContainsFunc(in.ExcludeRetainedVariantProperties,
 			func(x struct{ VariantPropertyType string }) bool { return x.VariantPropertyType == property })
 	}
-	next, err := l.newDeployment(ep.fleet.Revision+1, spec, cfg, ep.route)
+	next, err := p.newDeployment(ep.fleet.Revision+1, spec, cfg, ep.route)
 	if err != nil {
 		return nil, err
 	}
-	u := fleet.Update{RetainCounts: retains("DesiredInstanceCount"), RetainWeights: retains("DesiredWeight"), Quota: l.quota,
+	u := fleet.Update{RetainCounts: retains("DesiredInstanceCount"), RetainWeights: retains("DesiredWeight"), Quota: p.quota,
 		Scalable: func(variant string) bool {
-			_, is := l.scaler.Target(resourceID(ep.fleet.Name, variant))
+			_, is := p.scaler.Target(resourceID(ep.fleet.Name, variant))
 			return is
 		}}
 	for _, v := range spec.Variants {
 		u.Variants = append(u.Variants, v.fleet())
 	}
-	events, err := ep.fleet.Update(l.now(), u)
+	events, err := ep.fleet.Update(p.cfg.Now(), u)
 	if err != nil {
-		return nil, l.changeFault(ep, err)
+		return nil, p.changeFault(ep, err)
 	}
 	ep.next = next
-	l.act(ep, events)
-	return &endpointARNOut{l.endpointARN(ep.fleet.Name)}, nil
+	p.act(ep, events)
+	return &endpointARNOut{p.endpointARN(ep.fleet.Name)}, nil
 }
 
 type endpointNameIn struct{ EndpointName *string }
 
 // deleteEndpoint takes the endpoint's scalable targets with it, as AWS does where the caller may deregister them.
-func (l *Local) deleteEndpoint(_ context.Context, in *endpointNameIn) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
+func (p *Platform) deleteEndpoint(_ context.Context, in *endpointNameIn) (*service.Nothing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ep, err := p.endpointNamed("endpointName", in.EndpointName)
 	if err != nil {
 		return nil, err
 	}
 	var targets []string
-	for _, t := range l.scaler.Targets() {
+	for _, t := range p.scaler.Targets() {
 		if r, err := autoscale.ParseResource(t.Resource); err == nil && r.Endpoint == ep.fleet.Name {
 			targets = append(targets, t.Resource)
 		}
 	}
-	if len(targets) > 0 && l.access.Denied("application-autoscaling:DeregisterScalableTarget") {
-		return nil, wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: application-autoscaling:DeregisterScalableTarget on resource: %s", l.account.User(), targets[0])
+	if len(targets) > 0 && p.cfg.Access.Denied("application-autoscaling:DeregisterScalableTarget") {
+		return nil, wire.Refuse(wire.AccessDenied, "User: %s is not authorized to perform: application-autoscaling:DeregisterScalableTarget on resource: %s", p.cfg.Account.User(), targets[0])
 	}
-	events, err := ep.fleet.Delete(l.now())
+	events, err := ep.fleet.Delete(p.cfg.Now())
 	if err != nil {
-		return nil, l.changeFault(ep, err)
+		return nil, p.changeFault(ep, err)
 	}
 	for _, t := range targets {
-		if err := l.scaler.Deregister(t); err != nil {
+		if err := p.scaler.Deregister(t); err != nil {
 			return nil, autoscaling.Fault(err)
 		}
 	}
-	l.act(ep, events)
+	p.act(ep, events)
 	return &service.Nothing{}, nil
 }
 
@@ -231,16 +232,16 @@ type variantStatus struct {
 	StatusMessage string `json:",omitempty"`
 }
 
-func (l *Local) describeEndpoint(_ context.Context, in *describeEndpointIn) (*describeEndpointOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
+func (p *Platform) describeEndpoint(_ context.Context, in *describeEndpointIn) (*describeEndpointOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ep, err := p.endpointNamed("endpointName", in.EndpointName)
 	if err != nil {
 		return nil, err
 	}
 	f := ep.fleet
 	out := &describeEndpointOut{
-		EndpointName: f.Name, EndpointArn: l.endpointARN(f.Name), EndpointConfigName: ep.config.name,
+		EndpointName: f.Name, EndpointArn: p.endpointARN(f.Name), EndpointConfigName: ep.config.name,
 		EndpointStatus: f.Status, FailureReason: f.Reason, CreationTime: wire.At(f.Created), LastModifiedTime: wire.At(f.Modified),
 	}
 	for i, v := range f.Variants() {
@@ -284,11 +285,11 @@ type endpointSummary struct {
 	EndpointStatus                 fleet.Status
 }
 
-func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndpointsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (p *Platform) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndpointsOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	out := &listEndpointsOut{Endpoints: []endpointSummary{}}
-	for name, ep := range l.endpoints {
+	for name, ep := range p.endpoints {
 		f := ep.fleet
 		switch {
 		case in.NameContains != nil && !strings.Contains(name, *in.NameContains),
@@ -297,7 +298,7 @@ func (l *Local) listEndpoints(_ context.Context, in *listEndpointsIn) (*listEndp
 			outside(f.Modified, in.LastModifiedTimeAfter, in.LastModifiedTimeBefore):
 			continue
 		}
-		out.Endpoints = append(out.Endpoints, endpointSummary{name, l.endpointARN(name), wire.At(f.Created), wire.At(f.Modified), f.Status})
+		out.Endpoints = append(out.Endpoints, endpointSummary{name, p.endpointARN(name), wire.At(f.Created), wire.At(f.Modified), f.Status})
 	}
 	by, order := service.Or(in.SortBy, "CreationTime"), service.Or(in.SortOrder, "Descending")
 	sort.Slice(out.Endpoints, func(i, j int) bool {
@@ -332,10 +333,10 @@ type updateWeightsIn struct {
 
 type endpointARNOut struct{ EndpointArn string }
 
-func (l *Local) updateWeightsAndCapacities(_ context.Context, in *updateWeightsIn) (*endpointARNOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ep, err := l.endpointNamed("endpointName", in.EndpointName)
+func (p *Platform) updateWeightsAndCapacities(_ context.Context, in *updateWeightsIn) (*endpointARNOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ep, err := p.endpointNamed("endpointName", in.EndpointName)
 	if err != nil {
 		return nil, err
 	}
@@ -353,27 +354,27 @@ func (l *Local) updateWeightsAndCapacities(_ context.Context, in *updateWeightsI
 		}
 		changes = append(changes, fleet.Change{Variant: name, Desired: c.DesiredInstanceCount, Weight: c.DesiredWeight})
 	}
-	if err := l.setCapacity(ep, changes); err != nil {
+	if err := p.setCapacity(ep, changes); err != nil {
 		return nil, err
 	}
-	return &endpointARNOut{l.endpointARN(ep.fleet.Name)}, nil
+	return &endpointARNOut{p.endpointARN(ep.fleet.Name)}, nil
 }
 
-// setCapacity asks the fleet and puts its refusals in AWS's words. l.mu is held.
-func (l *Local) setCapacity(ep *endpoint, changes []fleet.Change) error {
-	events, err := ep.fleet.SetCapacity(l.now(), changes, l.quota)
+// setCapacity asks the fleet and puts its refusals in AWS's words. p.mu is held.
+func (p *Platform) setCapacity(ep *endpoint, changes []fleet.Change) error {
+	events, err := ep.fleet.SetCapacity(p.cfg.Now(), changes, p.quota)
 	if err != nil {
-		return l.changeFault(ep, err)
+		return p.changeFault(ep, err)
 	}
 	for _, v := range ep.fleet.Variants() {
 		ep.route.Variant(v.Name).Weigh(v.Weight)
 	}
-	l.act(ep, events)
+	p.act(ep, events)
 	return nil
 }
 
 // changeFault is the fleet's refusal of a change in AWS's words.
-func (l *Local) changeFault(ep *endpoint, err error) error {
+func (p *Platform) changeFault(ep *endpoint, err error) error {
 	var (
 		variant *fleet.VariantError
 		count   *fleet.CountError
@@ -382,9 +383,9 @@ func (l *Local) changeFault(ep *endpoint, err error) error {
 	)
 	switch {
 	case errors.Is(err, fleet.ErrInProgress):
-		return wire.Refuse(wire.ValidationException, "Cannot update in-progress endpoint %q.", l.endpointARN(ep.fleet.Name))
+		return wire.Refuse(wire.ValidationException, "Cannot update in-progress endpoint %q.", p.endpointARN(ep.fleet.Name))
 	case errors.As(err, &variant):
-		return wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", variant.Variant, l.endpointARN(ep.fleet.Name))
+		return wire.Refuse(wire.ValidationException, "Could not find variant(s) %q in endpoint %q.", variant.Variant, p.endpointARN(ep.fleet.Name))
 	case errors.As(err, &count):
 		return wire.Refuse(wire.ValidationException, "1 validation error detected: Value '%d' at 'desiredWeightsAndCapacities.1.member.desiredInstanceCount' failed to satisfy constraint: Member must have value greater than or equal to 1", count.Count)
 	case errors.As(err, &pinned):
@@ -400,10 +401,10 @@ func overLimit(e *fleet.LimitError) error {
 		e.InstanceType, e.Limit, e.Used, e.Delta)
 }
 
-// quota counts the account's instances of a type. l.mu is held.
-func (l *Local) quota(instanceType string) (limit, used int) {
-	for _, ep := range l.endpoints {
+// quota counts the account's instances of a type. p.mu is held.
+func (p *Platform) quota(instanceType string) (limit, used int) {
+	for _, ep := range p.endpoints {
 		used += ep.fleet.Held(instanceType)
 	}
-	return l.cfg.Quota, used
+	return p.cfg.Quota, used
 }

@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"context"
@@ -82,9 +82,9 @@ func (in *createModelIn) UnmarshalJSON(b []byte) error {
 
 type modelOut struct{ ModelArn string }
 
-func (l *Local) modelARN(name string) string { return l.account.ARN("sagemaker", "model/"+name) }
+func (p *Platform) modelARN(name string) string { return p.cfg.Account.ARN("sagemaker", "model/"+name) }
 
-func (l *Local) createModel(_ context.Context, in *createModelIn) (*modelOut, error) {
+func (p *Platform) createModel(_ context.Context, in *createModelIn) (*modelOut, error) {
 	name, err := named("modelName", in.ModelName, 63)
 	if err != nil {
 		return nil, err
@@ -104,58 +104,58 @@ func (l *Local) createModel(_ context.Context, in *createModelIn) (*modelOut, er
 			return nil, wire.Refuse(wire.ValidationException, "The primary container needs an Image or a ModelPackageName.")
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.models[name] != nil {
-		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing model %q.", l.modelARN(name))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.models[name] != nil {
+		return nil, wire.Refuse(wire.ValidationException, "Cannot create already existing model %q.", p.modelARN(name))
 	}
-	m := &model{name: name, created: l.now(), run: Model{name, first.Image, first.Environment},
+	m := &model{name: name, created: p.cfg.Now(), run: Model{name, first.Image, first.Environment},
 		members: in.members.only("PrimaryContainer", "Containers", "InferenceExecutionConfig", "ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation")}
 	if c := members(nil); m.members["PrimaryContainer"] != nil && json.Unmarshal(m.members["PrimaryContainer"], &c) == nil && c["Mode"] == nil {
 		m.members = *m.members.with(map[string]any{"PrimaryContainer": c.with(map[string]any{"Mode": "SingleModel"})})
 	}
-	l.models[name] = m
-	l.tags.Add(l.modelARN(name), in.Tags)
-	return &modelOut{l.modelARN(name)}, nil
+	p.models[name] = m
+	p.cfg.Tags.Add(p.modelARN(name), in.Tags)
+	return &modelOut{p.modelARN(name)}, nil
 }
 
 type modelNameIn struct{ ModelName *string }
 
-// modelNamed is the model of that name. l.mu is held.
-func (l *Local) modelNamed(name *string) (*model, error) {
+// modelNamed is the model of that name. p.mu is held.
+func (p *Platform) modelNamed(name *string) (*model, error) {
 	n, err := named("modelName", name, 63)
 	if err != nil {
 		return nil, err
 	}
-	if m := l.models[n]; m != nil {
+	if m := p.models[n]; m != nil {
 		return m, nil
 	}
-	return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", l.modelARN(n))
+	return nil, wire.Refuse(wire.ValidationException, "Could not find model %q.", p.modelARN(n))
 }
 
-func (l *Local) describeModel(_ context.Context, in *modelNameIn) (*members, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m, err := l.modelNamed(in.ModelName)
+func (p *Platform) describeModel(_ context.Context, in *modelNameIn) (*members, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, err := p.modelNamed(in.ModelName)
 	if err != nil {
 		return nil, err
 	}
-	more := map[string]any{"ModelName": m.name, "ModelArn": l.modelARN(m.name), "CreationTime": wire.At(m.created)}
+	more := map[string]any{"ModelName": m.name, "ModelArn": p.modelARN(m.name), "CreationTime": wire.At(m.created)}
 	if m.members["EnableNetworkIsolation"] == nil {
 		more["EnableNetworkIsolation"] = false
 	}
 	return m.members.with(more), nil
 }
 
-func (l *Local) deleteModel(_ context.Context, in *modelNameIn) (*service.Nothing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m, err := l.modelNamed(in.ModelName)
+func (p *Platform) deleteModel(_ context.Context, in *modelNameIn) (*service.Nothing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, err := p.modelNamed(in.ModelName)
 	if err != nil {
 		return nil, err
 	}
-	delete(l.models, m.name)
-	l.tags.Forget(l.modelARN(m.name))
+	delete(p.models, m.name)
+	p.cfg.Tags.Forget(p.modelARN(m.name))
 	return &service.Nothing{}, nil
 }
 
@@ -169,12 +169,12 @@ type modelSummary struct {
 	CreationTime        wire.Stamp
 }
 
-func (l *Local) listModels(_ context.Context, in *listIn) (*listModelsOut, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (p *Platform) listModels(_ context.Context, in *listIn) (*listModelsOut, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	all := []modelSummary{}
-	for _, m := range l.models {
-		all = append(all, modelSummary{m.name, l.modelARN(m.name), wire.At(m.created)})
+	for _, m := range p.models {
+		all = append(all, modelSummary{m.name, p.modelARN(m.name), wire.At(m.created)})
 	}
 	page, next, err := listed(all, in, func(m modelSummary) (string, time.Time) { return m.ModelName, m.CreationTime.Time })
 	return &listModelsOut{page, next}, err

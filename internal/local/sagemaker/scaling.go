@@ -1,4 +1,4 @@
-package local
+package sagemaker
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 )
 
 // scaled is the account as the autoscaler sees it: the capacities that it scales, and the metrics that its alarms read.
-// l.mu is held.
-type scaled struct{ *Local }
+// p.mu is held.
+type scaled struct{ *Platform }
 
 // Capacity of a scalable resource.
 func (s scaled) Capacity(resource string) (autoscale.Capacity, error) {
@@ -61,10 +61,10 @@ func (s scaled) SetCapacity(resource string, _ time.Time, desired int) error {
 	return err
 }
 
-// settled tells the autoscaler that an endpoint's change has ended. l.mu is held.
-func (l *Local) settled(ep *endpoint) {
+// settled tells the autoscaler that an endpoint's change has ended. p.mu is held.
+func (p *Platform) settled(ep *endpoint) {
 	for _, v := range ep.fleet.Variants() {
-		l.scaler.Settled(l.now(), autoscale.Resource{Endpoint: ep.fleet.Name, Variant: v.Name}.ID())
+		p.scaler.Settled(p.cfg.Now(), autoscale.Resource{Endpoint: ep.fleet.Name, Variant: v.Name}.ID())
 	}
 }
 
