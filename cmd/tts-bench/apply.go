@@ -171,7 +171,7 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 		fmt.Fprintln(a.stdout, "next: the same without --dry-run")
 		return nil
 	}
-	if err := a.agree(ctx, p.Target.Endpoint, changes.Lines(), f.yes); err != nil {
+	if err := a.agree(ctx, p.Target.Endpoint, shownAbove, f.yes); err != nil {
 		return err
 	}
 	now := time.Now().UTC()
@@ -355,7 +355,7 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 	if f.dryRun {
 		return nil
 	}
-	if err := a.agree(ctx, s.Endpoint, changes.Lines(), f.yes); err != nil {
+	if err := a.agree(ctx, s.Endpoint, shownAbove, f.yes); err != nil {
 		return err
 	}
 	if err := a.restoreScaling(ctx, cfg, v, s, planned); err != nil {
@@ -381,3 +381,6 @@ func (a *app) saveScaling(dir string, s audit.Saved) (string, error) {
 	}
 	return filepath.Join(dir, s.Name()), nil
 }
+
+// shownAbove is what is agreed to: each line of it has just been printed.
+var shownAbove = []string{"what is listed above is changed"}
