@@ -207,7 +207,7 @@ func (p *Pool) say(ctx context.Context, language string, texts []string) ([]stri
 		return nil, context.Cause(ctx)
 	}
 	for try := 0; ; try++ {
-		c, err := p.take(language)
+		c, err := p.take(language, try > 0) // a second one has not been through what the first has
 		if err != nil {
 			return nil, err
 		}
@@ -230,22 +230,27 @@ func (p *Pool) say(ctx context.Context, language string, texts []string) ([]stri
 
 var errClosed = errors.New("phonemes: the front end is closed")
 
-// take is a child of a language, the one used last, or a new one in place of the one that is idle longest.
-func (p *Pool) take(language string) (*speller, error) {
+// take is a child of a language, the one used last; or else a new one, and where there are enough, the one that is idle longest,
+// which turns to the language if it can, or makes place for a new one. With fresh it is a new one in any case.
+func (p *Pool) take(language string, fresh bool) (*speller, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errClosed
 	}
-	for i := len(p.idle) - 1; i >= 0; i-- {
+	for i := len(p.idle) - 1; i >= 0 && !fresh; i-- {
 		if c := p.idle[i]; c.language == language {
 			p.idle = slices.Delete(p.idle, i, i+1)
 			return c, nil
 		}
 	}
 	if len(p.idle) >= p.cfg.Processes-len(p.places)+1 {
-		p.idle[0].End()
+		c := p.idle[0]
 		p.idle = slices.Delete(p.idle, 0, 1)
+		if !fresh && c.turn(language, languages[language]) {
+			return c, nil
+		}
+		c.End()
 	}
 	return start(p.program, language, languages[language])
 }

@@ -199,8 +199,8 @@ func testParallelIsSerial(t *testing.T, p *Pool) {
 	}
 }
 
-// A child that dies is replaced, and the text spelled by the next.
-func TestDeadChild(t *testing.T) { both(t, 1, testDeadChild) }
+// A child that dies is replaced, and the text spelled by the next, though all others have died too.
+func TestDeadChild(t *testing.T) { both(t, 3, testDeadChild) }
 
 func testDeadChild(t *testing.T, p *Pool) {
 	want := spell(t, p, "Hello, world.", "en-us").Phonemes
@@ -215,6 +215,22 @@ func testDeadChild(t *testing.T, p *Pool) {
 		if got := spell(t, p, "Hello, world.", "en-us").Phonemes; got != want {
 			t.Errorf("after a death %q, before %q", got, want)
 		}
+	}
+	for range 2 {
+		c, err := p.take("en-us", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.put(c)
+	}
+	for _, c := range p.idle {
+		if err := c.Cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.memory = memory{}
+	if got := spell(t, p, "Hello, world.", "en-us").Phonemes; got != want || len(p.idle) != 3 {
+		t.Errorf("after %d deaths %q, before %q", len(p.idle), got, want)
 	}
 	p.Close()
 	if _, err := p.Spell(t.Context(), speech.Read("Hello there", "en-us", nil)); !errors.Is(err, errClosed) {
@@ -409,6 +425,10 @@ func TestOwnProgram(t *testing.T) {
 		return o.String(), e.String(), cmd.ProcessState.ExitCode()
 	}
 	hello, _, _ := run("hello\n", "en-us")
+	there, _, _ := run("bonjour de là\n", "fr-fr")
+	if out, errs, status := run("hello\n\tfr-fr\nbonjour de là\n\ten-us\nhello\n", "en-us"); status != 0 || out != hello+"\n"+there+"\n"+hello {
+		t.Errorf("from one language to another: status %d, %q, %s", status, out, errs)
+	}
 	for name, line := range map[string]string{
 		"nothing": "", "spaces": "   ", "null": "\x00", "nulls": "a\x00b\x00\x00", "notation": "[[pktpkt]] [[", "control": "\x01v20 \x1b[0m\r\x7f", "invalid": "a\xff\xc3",
 		"half a character": "\xe2\x80", "surrogate": "\xed\xa0\x80", "markup": `<voice name="de">x</voice>&amp;&#0;`, "a long word": strings.Repeat("a", 60000),
@@ -426,6 +446,7 @@ func TestOwnProgram(t *testing.T) {
 	}{
 		{"a line of a megabyte", strings.Repeat("a ", 1<<19) + "\nhello\n", []string{"en-us"}, "64 KiB"},
 		{"no voice", "hello\n", []string{"xx"}, "no voice"},
+		{"no voice later", "\txx\nhello\n", []string{"en-us"}, "no voice"},
 		{"no argument", "hello\n", nil, "name of a voice"},
 		{"two arguments", "hello\n", []string{"en-us", "de"}, "name of a voice"},
 	} {

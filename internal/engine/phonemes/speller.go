@@ -12,7 +12,8 @@ import (
 	"loadline/internal/engine/child"
 )
 
-// own is the name of the project's program on eSpeak NG's library. It answers each line with one.
+// own is the name of the project's program on eSpeak NG's library. It answers each line with one. A line that begins with a tab,
+// as no text does, names the voice of those that follow.
 const own = "espeak-phonemes"
 
 // The program espeak-ng reads a line and writes its phonemes, a line for each clause that it finds. Nothing marks where those of
@@ -36,11 +37,12 @@ const batch = 4096
 // variant goes on without. The phonemes are the same.
 const manner = "+anika"
 
-// speller is one process, of one language.
+// speller is one process, of one language at a time.
 type speller struct {
 	*child.Process
 	language string
 	end      string // follows each line, and then its answer; "" where an answer is one line
+	ask      string // goes before the next line, and is answered too: the name of a voice
 	lines    *bufio.Reader
 }
 
@@ -59,11 +61,20 @@ func start(program, language, voice string) (*speller, error) {
 	return c, nil
 }
 
+// turn has the process go on in another language, if it can.
+func (c *speller) turn(language, voice string) bool {
+	if c.end != "" {
+		return false
+	}
+	c.language, c.ask = language, "\t"+voice+"\n"
+	return true
+}
+
 // say has each text spelled, in order. The program works on while what it has said is read.
 func (c *speller) say(texts []string) ([]string, error) {
 	all := make([]string, len(texts))
 	var lines []byte
-	var of []int // text of each line that is written and not read
+	var of []int // text of each line that is written and not read; -1 is none
 	exchange := func() error {
 		if len(of) == 0 {
 			return nil
@@ -76,10 +87,15 @@ func (c *speller) say(texts []string) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			all[i] = strings.TrimSpace(all[i] + " " + ipa)
+			if i >= 0 {
+				all[i] = strings.TrimSpace(all[i] + " " + ipa)
+			}
 		}
 		lines, of = lines[:0], of[:0]
 		return nil
+	}
+	if c.ask != "" {
+		lines, of, c.ask = append(lines, c.ask...), append(of, -1), ""
 	}
 	for i, t := range texts {
 		for _, line := range fitting(t) {

@@ -4,8 +4,9 @@
 //   espeak-phonemes --voices    a line a language of the installed voices: its priority and its name
 //   espeak-phonemes VOICE       reads lines of UTF-8 and answers each with one line, its phonemes, as soon as it has read it
 //
-// Text is nothing but text: there is no notation for phonemes, and control characters are spaces. A line of 64 KiB or more ends
-// the process; so does the end of the input. Whatever goes wrong is said on standard error, and the status is 1.
+// A line that begins with a tab is the name of the voice of those that follow; its answer is empty. All others are nothing but
+// text: there is no notation for phonemes, and control characters are spaces. A line of 64 KiB or more ends the process, as does
+// a voice that is not there, and the end of the input. Whatever goes wrong is said on standard error, and the status is 1.
 //
 // The library is GPL-3-or-later, and so is this program where it is handed on linked to it. Nothing else of the project is
 // linked to it: it is spoken to by way of a pipe.
@@ -70,6 +71,13 @@ static void answer(const char *line)
 	putchar_unlocked('\n');
 }
 
+// speak takes a voice. Some are known by their language alone: fr-fr.
+static int speak(const char *voice)
+{
+	espeak_VOICE language = { .languages = voice };
+	return espeak_SetVoiceByName(voice) == EE_OK || espeak_SetVoiceByProperties(&language) == EE_OK;
+}
+
 int main(int argc, char **argv)
 {
 	static char in[1 << 16];
@@ -83,8 +91,7 @@ int main(int argc, char **argv)
 		voices();
 		return 0;
 	}
-	espeak_VOICE language = { .languages = argv[1] }; // some are known by their language alone: fr-fr
-	if (espeak_SetVoiceByName(argv[1]) != EE_OK && espeak_SetVoiceByProperties(&language) != EE_OK)
+	if (!speak(argv[1]))
 		return fail("eSpeak NG has no voice of that name");
 	if (!(trace = open_memstream(&traced, &length)))
 		return fail("it has no memory");
@@ -99,11 +106,17 @@ int main(int argc, char **argv)
 		have += n;
 		char *line = in, *end;
 		while ((end = memchr(line, '\n', in + have - line))) {
+			int turn = *line == '\t';
 			for (char *c = line; c < end; c++)
 				if ((unsigned char)*c < ' ' || *c == 0x7f)
 					*c = ' ';
 			*end = 0;
-			answer(line);
+			if (!turn)
+				answer(line);
+			else if (speak(line + 1))
+				putchar_unlocked('\n');
+			else
+				return fail("eSpeak NG has no voice of that name");
 			line = end + 1;
 		}
 		if (fflush(stdout) != 0)
