@@ -16,7 +16,7 @@ import (
 )
 
 // IAM is roles and policies as far as deployments and preflights ask for them. Nothing is permitted by them: what the
-// caller may do is Config.Deny\'s.
+// caller may do is Config.Deny's.
 func (a *Access) IAM() service.Service {
 	return service.Service{Target: "AWSIdentityManagementV20100508", Name: "iam", Version: "2010-05-08", Namespace: "https://iam.amazonaws.com/doc/2010-05-08/", Operations: service.Operations{
 		"CreateRole":                  service.Op(a.createRole),

@@ -44,11 +44,12 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	contentType := r.Header.Get("Content-Type")
-	path, isCBOR := strings.CutPrefix(r.URL.Path, "/service/")
-	target, name, is := strings.Cut(path, "/operation/")
-	if s := f.find(func(s Service) bool { return s.CBOR && s.Target == target }); isCBOR && is && s.CBOR {
-		c.run(&wire.CBOR, s, name)
-		return
+	if path, is := strings.CutPrefix(r.URL.Path, "/service/"); is {
+		target, name, _ := strings.Cut(path, "/operation/")
+		if s := f.find(func(s Service) bool { return s.CBOR && s.Target == target }); name != "" && s.CBOR {
+			c.run(&wire.CBOR, s, name)
+			return
+		}
 	}
 	if header := r.Header.Get("X-Amz-Target"); header != "" {
 		codec := &wire.JSON
