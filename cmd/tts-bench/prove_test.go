@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,26 +43,46 @@ func proveLadder(t *testing.T, dir string) string {
 	return file
 }
 
+// unanswered stands before a local endpoint whose model answers nothing.
+func unanswered(t *testing.T, to string) string {
+	t.Helper()
+	target, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/invocations") {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
 // TestProve is one endpoint with two plans, each deployed as it asks to be: what the flow rule promises holds under load,
-// and what the published rule does is more than an instance can do. How a fleet grows under a surge takes minutes of real
-// time: that is measured in bench/prove, and decided on a virtual clock in package measure.
+// and what the published rule does is more than an instance can do; where nothing is completed, nothing holds. How a fleet
+// grows under a surge takes minutes of real time: TestProveWhole.
 func TestProve(t *testing.T) {
 	dir := t.TempDir()
 	ladder := proveLadder(t, dir)
 	for _, tt := range []struct {
-		rule   string
-		checks string
-		want   int
-		says   string
-		check  map[string]capacity.Verdict
+		name, rule string
+		args       []string
+		want       int
+		says       string
+		check      map[string]capacity.Verdict
 	}{
-		{capacity.RuleFlow, "rate,queue", exit.OK, "holds as far as it was asked for",
+		{"flow", capacity.RuleFlow, []string{"--checks", "rate,queue"}, exit.OK, "holds as far as it was asked for",
 			map[string]capacity.Verdict{proof.Lambda: capacity.OK, proof.Below: capacity.OK, proof.ScaleOut: capacity.NotChecked}},
-		{capacity.RuleSlots, "rate", exit.No, "not proved", map[string]capacity.Verdict{proof.Lambda: capacity.Stop}},
+		{"slots", capacity.RuleSlots, []string{"--checks", "rate"}, exit.No, "not proved", map[string]capacity.Verdict{proof.Lambda: capacity.Stop}},
+		{"dead", capacity.RuleFlow, []string{"--checks", "rate"}, exit.No, "no request of", map[string]capacity.Verdict{proof.Lambda: capacity.Stop}},
 	} {
-		t.Run(tt.rule, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			out := filepath.Join(dir, tt.rule)
+			out := filepath.Join(dir, tt.name)
 			env := []string{"HOME=" + filepath.Join(out, "home"), "AWS_EC2_METADATA_DISABLED=true", "PATH=" + os.Getenv("PATH")}
 			call := func(args ...string) (int, string) {
 				var stdout, stderr bytes.Buffer
@@ -77,7 +101,10 @@ func TestProve(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = stop() })
-			args := []string{"prove", "--plan", plans[0], "--endpoint-url", url, "--checks", tt.checks, "--hold", "6s", "--queue-hold", "4s", "--idle", "1s", "--out", out}
+			if tt.name == "dead" {
+				url = unanswered(t, url)
+			}
+			args := append([]string{"prove", "--plan", plans[0], "--endpoint-url", url, "--hold", "6s", "--queue-hold", "4s", "--idle", "1s", "--out", out}, tt.args...)
 			if code, said := call(args...); code != exit.No || !strings.Contains(said, "policy_missing") {
 				t.Fatalf("before it is deployed: %d\n%s", code, said)
 			}
