@@ -195,7 +195,7 @@ func proved(c proof.Check) string {
 	case c.Measured != nil:
 		s += " (too few for an interval)"
 	default: // a percentile among those that were never served
-		s = "unbounded"
+		return "unbounded, budget " + show(*c.Budget) + unit
 	}
 	return s + unit + ", budget " + show(*c.Budget)
 }
