@@ -15,7 +15,7 @@ import (
 
 // ring0 is the pure packages in import order: each imports only packages before it.
 var ring0 = []string{
-	"exit", "chart", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech", "speech/phoneme", "speech/voice", "ladder", "scaleout", "queueing", "openloop", "capacity",
+	"exit", "chart", "sample", "stat", "arrival", "trace", "audio", "corpus", "speech/number", "speech/normal", "speech", "speech/phoneme", "speech/voice", "ladder", "scaleout", "queueing", "openloop", "capacity",
 	"alarm", "schedule", "autoscale", "admission", "duplex", "metric", "fleet", "sim", "proof", "artifact", "compare", "freeze", "plan", "audit", "gate",
 }
 

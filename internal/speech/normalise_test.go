@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"loadline/internal/speech/normal"
 )
 
 var update = flag.Bool("update", false, "write what is said into the golden files")
@@ -62,7 +64,7 @@ func TestNormaliseTwice(t *testing.T) {
 		if !ok {
 			continue
 		}
-		once := Normalise(text, "en-us")
+		once := normal.Words(text, "en-us")
 		if strings.ContainsAny(once, "0123456789$%&") {
 			t.Errorf("%q becomes %q", text, once)
 		}

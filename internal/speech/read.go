@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech/normal"
 )
 
 // Reading is a sentence made ready for a front end of its language.
@@ -108,16 +110,16 @@ func foreignSound(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != ' ' && r != '^' && !strings.ContainsRune("ˈˌː", r)
 }
 
-// Read makes a sentence, cleaned, ready in a language: what the caller wants said otherwise, then what Normalise puts into
+// Read makes a sentence, cleaned, ready in a language: what the caller wants said otherwise, then what package normal puts into
 // words, cut at the marks that a voice heeds.
 func Read(sentence, language string, l *Lexicon) Reading {
 	b := builder{r: Reading{Language: language}, scripts: reads[language]}
 	if l == nil || len(l.entries) == 0 {
-		b.text(Normalise(sentence, language))
+		b.text(normal.Words(sentence, language))
 		b.flush()
 		return b.r
 	}
-	words := strings.Fields(usual.Replace(sentence))
+	words := strings.Fields(normal.Usual(sentence))
 	from := 0 // words before are read
 	for i := 0; i < len(words); {
 		span, used := l.find(words[i:])
@@ -125,19 +127,21 @@ func Read(sentence, language string, l *Lexicon) Reading {
 			i++
 			continue
 		}
-		b.text(Normalise(strings.Join(words[from:i], " "), language))
-		b.text(newWord(words[i]).pre)
+		b.text(normal.Words(strings.Join(words[from:i], " "), language))
+		pre, _, _ := normal.Trim(words[i])
+		b.text(pre)
 		if span.Words != "" {
-			b.text(Normalise(span.Words, language))
+			b.text(normal.Words(span.Words, language))
 		} else {
 			b.flush()
 			b.r.Spans = append(b.r.Spans, span)
 		}
 		i += used
 		from = i
-		b.text(newWord(words[i-1]).post)
+		_, _, post := normal.Trim(words[i-1])
+		b.text(post)
 	}
-	b.text(Normalise(strings.Join(words[from:], " "), language))
+	b.text(normal.Words(strings.Join(words[from:], " "), language))
 	b.flush()
 	return b.r
 }
@@ -147,18 +151,18 @@ func (l *Lexicon) find(words []string) (Span, int) {
 	found, used := Span{}, 0
 	key := ""
 	for n := 0; n < min(len(words), l.longest); n++ {
-		w := newWord(words[n])
+		pre, core, post := normal.Trim(words[n])
 		if n > 0 {
-			if w.pre != "" {
+			if pre != "" {
 				break
 			}
 			key += " "
 		}
-		key += strings.ToLower(w.core)
+		key += strings.ToLower(core)
 		if s, ok := l.entries[key]; ok {
 			found, used = s, n+1
 		}
-		if w.post != "" || len(key) > maxEntry {
+		if post != "" || len(key) > maxEntry {
 			break
 		}
 	}
@@ -185,7 +189,7 @@ const heeded = ";:,.!?—…\"()“”"
 
 var brackets = strings.NewReplacer("[", "(", "]", ")", "{", "(", "}", ")")
 
-// text adds a text that Normalise has made.
+// text adds a text that package normal has made.
 func (b *builder) text(s string) {
 	s = brackets.Replace(s)
 	for i, r := range s {

@@ -1,9 +1,12 @@
 package speech
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech/normal"
 )
 
 // longSentence is the most characters of a sentence. Text without an end for so long is cut at a clause, a word, or, within
@@ -110,7 +113,7 @@ func end(text string, from int, all bool) (n, seen int) {
 				if !whole && !all {
 					return 0, i
 				}
-				if capital(word) && !starters[strings.ToLower(word)] { // the U.S. Army
+				if first, _ := utf8.DecodeRuneInString(word); unicode.IsUpper(first) && !normal.Starts(strings.ToLower(word)) { // the U.S. Army
 					i = stop
 					continue
 				}
@@ -207,17 +210,9 @@ func closes(r rune) bool { return strings.ContainsRune("\"'”’)]}»」』*_",
 
 // Words before a full stop that is not the end: of these never, of those only if a capital letter follows.
 var (
-	titles = wordSet("mr mrs ms dr prof st sr rev hon gen col lt sgt capt mt messrs mme vs fig figs no nos vol ch pp approx e.g i.e cf al ca")
-	shorts = wordSet("etc inc ltd co corp jr a.m p.m u.s u.k ave blvd rd dept est jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun")
+	titles = strings.Fields("mr mrs ms dr prof st sr rev hon gen col lt sgt capt mt messrs mme vs fig figs no nos vol ch pp approx e.g i.e cf al ca")
+	shorts = strings.Fields("etc inc ltd co corp jr a.m p.m u.s u.k ave blvd rd dept est jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun")
 )
-
-func wordSet(words string) map[string]bool {
-	m := make(map[string]bool)
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
-}
 
 // abbreviated says whether the full stop that text ends with belongs to an abbreviation, an initial or a list number, given
 // the next visible character.
@@ -234,9 +229,9 @@ func abbreviated(text string, next rune) bool {
 	switch {
 	case lower == "no" || lower == "nos":
 		return unicode.IsDigit(next)
-	case titles[lower]:
+	case slices.Contains(titles, lower):
 		return true
-	case shorts[lower]:
+	case slices.Contains(shorts, lower):
 		return !unicode.IsUpper(next) && !unicode.IsDigit(next) && next != ' '
 	case n == len(word) && unicode.IsUpper(letter):
 		return word != "I" // an initial

@@ -1,8 +1,11 @@
-package speech
+package normal
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
+
+	"loadline/internal/speech/number"
 )
 
 var monthNames = strings.Fields("January February March April May June July August September October November December")
@@ -33,17 +36,17 @@ var (
 
 // dayOf is a day of a month, "" if it is none.
 func dayOf(s string) string {
-	if m := dayForm.FindStringSubmatch(s); m != nil && atoi(m[1]) >= 1 && atoi(m[1]) <= 31 {
-		return ordinal(small(atoi(m[1])))
+	if m := dayForm.FindStringSubmatch(s); m != nil && number.Value(m[1]) >= 1 && number.Value(m[1]) <= 31 {
+		return number.Ordinal(number.Small(number.Value(m[1])))
 	}
 	return ""
 }
 
 // on is a date in words: as an American says it, or a Briton.
 func (n *normaliser) on(day, month int, y string) string {
-	d, m := ordinal(small(day)), monthNames[month-1]
+	d, m := number.Ordinal(number.Small(day)), monthNames[month-1]
 	if y != "" {
-		y = " " + year(y, n.british)
+		y = " " + number.Year(y, n.british)
 		if !n.british {
 			y = "," + y
 		}
@@ -73,13 +76,13 @@ func (n *normaliser) date(i int) (string, int) {
 		day, month, y := 0, 0, ""
 		switch {
 		case len(a) == 4 && len(c) == 2:
-			y, month, day = a, atoi(b), atoi(c)
+			y, month, day = a, number.Value(b), number.Value(c)
 		case len(a) > 2 || len(c) == 2 && m[2] == "-":
 			return "", 0
-		case m[2] == "." || n.british || atoi(a) > 12:
-			day, month, y = atoi(a), atoi(b), c
+		case m[2] == "." || n.british || number.Value(a) > 12:
+			day, month, y = number.Value(a), number.Value(b), c
 		default:
-			month, day, y = atoi(a), atoi(b), c
+			month, day, y = number.Value(a), number.Value(b), c
 		}
 		if month > 12 && day <= 12 {
 			day, month = month, day
@@ -112,7 +115,7 @@ func (n *normaliser) date(i int) (string, int) {
 	said += " of " + monthNames[month-1]
 	n.drop(i+1, false)
 	if y := n.at(i + 2).core; len(y) == 4 && isDigits(y) && strings.Trim(n.at(i+1).post, ",") == "" && n.at(i+2).pre == "" {
-		return said + " " + year(y, n.british), 3
+		return said + " " + number.Year(y, n.british), 3
 	}
 	return said, 2
 }
@@ -139,7 +142,7 @@ func (n *normaliser) monthFirst(i int) (string, int) {
 	}
 	said := monthNames[month-1] + " " + day
 	if y := n.at(i + 2).core; len(y) == 4 && isDigits(y) && y >= "1000" && y < "2200" && strings.Trim(next.post, ",") == "" && n.at(i+2).pre == "" {
-		return said + next.post + " " + year(y, n.british), 3
+		return said + next.post + " " + number.Year(y, n.british), 3
 	}
 	return said, 2
 }
@@ -165,9 +168,9 @@ func (n *normaliser) decade(i int) (string, int) {
 	}
 	w.pre = strings.TrimSuffix(w.pre, "'")
 	if m[1] == "" {
-		return plural(small(atoi(m[2]))), 1
+		return number.Plural(number.Small(number.Value(m[2]))), 1
 	}
-	return plural(year(m[1]+m[2], n.british)), 1
+	return number.Plural(number.Year(m[1]+m[2], n.british)), 1
 }
 
 var (
@@ -189,19 +192,19 @@ func meridiem(s string) string {
 // time is hours and minutes in words; half says that A-M or P-M follows, or o'clock.
 func (n *normaliser) time(s string, half bool) (string, bool) {
 	m := timeForm.FindStringSubmatch(s)
-	if m == nil || m[4] != "" || len(m[2]) != 2 || atoi(m[1]) > 24 || atoi(m[2]) > 59 || m[3] != "" && atoi(m[3]) > 59 {
+	if m == nil || m[4] != "" || len(m[2]) != 2 || number.Value(m[1]) > 24 || number.Value(m[2]) > 59 || m[3] != "" && number.Value(m[3]) > 59 {
 		return "", false
 	}
-	h, min := atoi(m[1]), atoi(m[2])
-	said := small(h)
+	h, min := number.Value(m[1]), number.Value(m[2])
+	said := number.Small(h)
 	switch {
 	case m[3] != "":
-		return n.measured(amount{whole: itoa(h)}, units["h"]) + " " + n.measured(amount{whole: itoa(min)}, units["min"]) + " and " +
-			n.measured(amount{whole: itoa(atoi(m[3]))}, units["s"]), true
+		return n.measured(number.Amount{Whole: strconv.Itoa(h)}, units["h"]) + " " + n.measured(number.Amount{Whole: strconv.Itoa(min)}, units["min"]) + " and " +
+			n.measured(number.Amount{Whole: strconv.Itoa(number.Value(m[3]))}, units["s"]), true
 	case min > 0 && min < 10:
-		said += " oh " + ones[min]
+		said += " oh " + number.Small(min)
 	case min > 0:
-		said += " " + small(min)
+		said += " " + number.Small(min)
 	case half:
 	case h == 0:
 		return "midnight", true
@@ -240,8 +243,8 @@ func (n *normaliser) clock(i int) (string, int) {
 			s, half = m[1], meridiem(m[2])
 		}
 		said, ok := n.time(s, half != "")
-		if !ok && half != "" && half != "o'clock" && isDigits(s) && len(s) <= 2 && atoi(s) <= 24 {
-			said, ok = small(atoi(s)), true
+		if !ok && half != "" && half != "o'clock" && isDigits(s) && len(s) <= 2 && number.Value(s) <= 24 {
+			said, ok = number.Small(number.Value(s)), true
 		}
 		if half != "" && ok {
 			said += " " + half
@@ -256,7 +259,7 @@ func (n *normaliser) clock(i int) (string, int) {
 		}
 		a, okA := n.time(from, half != "")
 		if !okA && isDigits(from) && len(from) <= 2 && from != "" {
-			a, okA = small(atoi(from)), true
+			a, okA = number.Small(number.Value(from)), true
 		}
 		if halfForm.MatchString(from) {
 			a, okA = one(from, "")
@@ -273,9 +276,9 @@ func (n *normaliser) clock(i int) (string, int) {
 		return said, used
 	}
 	if m := timeForm.FindStringSubmatch(core); m != nil && half == "" {
-		said := cardinal(m[1], n.british) + " to " + cardinal(m[2], n.british)
+		said := number.Cardinal(m[1], n.british) + " to " + number.Cardinal(m[2], n.british)
 		if m[3] != "" {
-			said += " to " + cardinal(m[3], n.british)
+			said += " to " + number.Cardinal(m[3], n.british)
 		}
 		return said, 1
 	}

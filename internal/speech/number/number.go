@@ -1,4 +1,10 @@
-package speech
+// Package number is numbers in English words: cardinals, ordinals, years, digits one by one, and amounts as they are written.
+// What a number is of, and which of these it is, is decided in package normal.
+//
+//	number.Cardinal("3497", false)              // "three thousand four hundred ninety seven"
+//	number.Ordinal("twenty four")               // "twenty fourth"
+//	a, rest, ok := number.Parse("-1,234.5 km")  // "-", "1234", "5"; " km"
+package number
 
 import "strings"
 
@@ -11,17 +17,17 @@ var (
 
 var ordinals = map[string]string{"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth", "twelve": "twelfth"}
 
-// cardinal is a row of digits as a number; and puts "and" before what follows hundreds, as the British do. Rows too long to
+// Cardinal is a row of digits as a number; and puts "and" before what follows hundreds, as the British do. Rows too long to
 // have a name, and those with zeros before, are said digit by digit.
-func cardinal(digits string, and bool) string {
+func Cardinal(digits string, and bool) string {
 	if len(digits) > 1 && digits[0] == '0' || len(digits) > 3*len(scales) {
-		return spelled(digits)
+		return Spelled(digits)
 	}
 	var out []string
 	for rest := digits; rest != ""; {
 		n := (len(rest)-1)%3 + 1
 		scale := (len(rest) - n) / 3
-		group := atoi(rest[:n])
+		group := Value(rest[:n])
 		rest = rest[n:]
 		if group == 0 {
 			continue
@@ -62,16 +68,16 @@ func hundreds(n int, and bool) string {
 	return strings.Join(out, " ")
 }
 
-// small is a number from 0 to 99.
-func small(n int) string {
+// Small is a number from 0 to 99.
+func Small(n int) string {
 	if n == 0 {
 		return "zero"
 	}
 	return hundreds(n, false)
 }
 
-// spelled is digits one by one.
-func spelled(digits string) string {
+// Spelled is digits one by one.
+func Spelled(digits string) string {
 	out := make([]string, 0, len(digits))
 	for _, d := range digits {
 		if d >= '0' && d <= '9' {
@@ -81,8 +87,8 @@ func spelled(digits string) string {
 	return strings.Join(out, " ")
 }
 
-// ordinal makes one of a number in words.
-func ordinal(words string) string {
+// Ordinal makes one of a number in words.
+func Ordinal(words string) string {
 	at := strings.LastIndexByte(words, ' ') + 1
 	last := words[at:]
 	switch o := ordinals[last]; {
@@ -96,8 +102,8 @@ func ordinal(words string) string {
 	return words[:at] + last
 }
 
-// plural is more than one of a number in words, as in nineties.
-func plural(words string) string {
+// Plural is more than one of a number in words, as in nineties.
+func Plural(words string) string {
 	switch {
 	case strings.HasSuffix(words, "y"):
 		return words[:len(words)-1] + "ies"
@@ -107,25 +113,25 @@ func plural(words string) string {
 	return words + "s"
 }
 
-// year is four digits, or fewer, as a year.
-func year(digits string, and bool) string {
+// Year is four digits, or fewer, as a year.
+func Year(digits string, and bool) string {
 	if len(digits) != 4 || digits[0] == '0' {
-		return cardinal(strings.TrimLeft(digits, "0"), and)
+		return Cardinal(strings.TrimLeft(digits, "0"), and)
 	}
-	high, low := atoi(digits[:2]), atoi(digits[2:])
+	high, low := Value(digits[:2]), Value(digits[2:])
 	switch {
 	case high%10 == 0 && low < 10:
-		return cardinal(digits, and)
+		return Cardinal(digits, and)
 	case low == 0:
-		return small(high) + " hundred"
+		return Small(high) + " hundred"
 	case low < 10:
-		return small(high) + " oh " + ones[low]
+		return Small(high) + " oh " + ones[low]
 	}
-	return small(high) + " " + small(low)
+	return Small(high) + " " + Small(low)
 }
 
-// atoi is a short row of digits.
-func atoi(digits string) int {
+// Value is a short row of digits.
+func Value(digits string) int {
 	n := 0
 	for _, d := range digits {
 		n = 10*n + int(d-'0')
@@ -133,8 +139,8 @@ func atoi(digits string) int {
 	return n
 }
 
-// roman is the value of a numeral in capitals, written as it should be, up to 3999; else 0.
-func roman(s string) int {
+// Roman is the value of a numeral in capitals, written as it should be, up to 3999; else 0.
+func Roman(s string) int {
 	if s == "" || len(s) > 15 {
 		return 0
 	}

@@ -1,10 +1,12 @@
-package speech
+package normal
 
 import (
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech/number"
 )
 
 var (
@@ -15,6 +17,9 @@ var (
 	handleForm = regexp.MustCompile(`^[@#]([A-Za-z_]\w*)$`)
 	joinedForm = regexp.MustCompile(`^(\pL{2,})\.(\p{Lu}\pL*)$`)
 )
+
+// longest is the most bytes of an address.
+const longest = 256
 
 // suffixes are the last parts of names of machines and files. Those of up to three letters that are not said as words are
 // spelled.
@@ -81,7 +86,7 @@ func (n *normaliser) aloud(s string) string {
 			}
 			out = append(out, part)
 		case r >= '0' && r <= '9':
-			k = run(rest)
+			k = number.Run(rest)
 			out = append(out, n.digits(rest[:k], true))
 		default:
 			if name := inAddress[r]; name != "" {

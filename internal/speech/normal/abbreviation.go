@@ -1,10 +1,13 @@
-package speech
+package normal
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech/number"
 )
 
 // abbreviations is what is said for words with a full stop after them, by when they are abbreviations at all.
@@ -129,6 +132,9 @@ func (n *normaliser) drop(i int, usually bool) {
 
 var days = wordSet("monday tuesday wednesday thursday friday saturday sunday est pst cst mst edt pdt utc gmt cet bst")
 
+// Starts says whether a word, in lower case, begins a sentence more often than it follows "U.S." within one.
+func Starts(word string) bool { return starters[word] }
+
 // starters begin a sentence more often than they follow "U.S." within one.
 var starters = wordSet("it the he she they we i but and in this that there if when as at on for so or its his her then now what why how who where you a an my our your after before while")
 
@@ -148,22 +154,22 @@ var (
 func (n *normaliser) roman(i int) string {
 	w, before, after := n.words[i], n.at(i-1), n.at(i+1)
 	core, own := strings.CutSuffix(w.core, "'s")
-	value := roman(core)
+	value := number.Roman(core)
 	if value == 0 {
 		return ""
 	}
-	said := cardinal(itoa(value), n.british)
+	said := number.Cardinal(strconv.Itoa(value), n.british)
 	key := strings.ToLower(before.core)
 	first, _ := utf8.DecodeRuneInString(before.core)
 	close := before.post == "" && w.pre == ""
 	switch single := len(core) == 1; {
 	case close && rulers[key] && unicode.IsUpper(first) && (!single || w.post != "" || own || i == len(n.words)-1 || reigns[after.core]):
-		said = "the " + ordinal(said)
+		said = "the " + number.Ordinal(said)
 	case close && (counted[key] && value < 100 || key == "vol" || key == "fig") && !(core == "I" && (key == "day" || key == "year" || key == "week" || key == "world")):
 	case single || value > 50:
 		return ""
 	case after.core == "century" || after.core == "centuries" || after.core == "Century":
-		said = ordinal(said)
+		said = number.Ordinal(said)
 	case romanWords[core]:
 		return ""
 	case close && unicode.IsUpper(first), len(core) >= 3 && core != "XXX":
@@ -181,10 +187,3 @@ var reigns = wordSet("of was and in had died became reigned ruled is who or")
 
 // romanWords are numerals that are abbreviations more often.
 var romanWords = wordSet("MIX CD DC MD CC MM XL CV DI LI MC CIV MI DIM LIV")
-
-func itoa(n int) string {
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return itoa(n/10) + string(rune('0'+n%10))
-}

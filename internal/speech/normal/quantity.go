@@ -1,74 +1,13 @@
-package speech
+package normal
 
 import (
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech/number"
 )
-
-// amount is a number as it is written.
-type amount struct {
-	sign        string // "", "-" or "+"
-	whole, frac string // digits, one of them not empty
-	grouped     bool   // with commas
-}
-
-// parseAmount reads the number that s begins with.
-func parseAmount(s string) (a amount, rest string, ok bool) {
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		a.sign, s = s[:1], s[1:]
-	}
-	n := run(s)
-	a.whole, rest = s[:n], s[n:]
-	if n >= 1 && n <= 3 {
-		for len(rest) >= 4 && rest[0] == ',' && run(rest[1:]) == 3 {
-			a.whole, rest, a.grouped = a.whole+rest[1:4], rest[4:], true
-		}
-	}
-	if len(rest) >= 2 && rest[0] == '.' {
-		if k := run(rest[1:]); k > 0 {
-			a.frac, rest = rest[1:1+k], rest[1+k:]
-		}
-	}
-	return a, rest, a.whole != "" || a.frac != ""
-}
-
-// run is how many digits s begins with.
-func run(s string) int {
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	return n
-}
-
-func (a amount) words(and bool) string {
-	var out []string
-	switch a.sign {
-	case "-":
-		out = append(out, "minus")
-	case "+":
-		out = append(out, "plus")
-	}
-	if a.whole != "" {
-		out = append(out, cardinal(a.whole, and))
-	}
-	if a.frac != "" {
-		out = append(out, "point", spelled(a.frac))
-	}
-	return strings.Join(out, " ")
-}
-
-func (a amount) one() bool { return a.whole == "1" && a.frac == "" }
-
-// bare says that the number is digits and nothing else.
-func (a amount) bare() bool { return a.sign == "" && a.frac == "" && !a.grouped }
-
-// couldBeYear says whether it looks like a year of the last millennium or this.
-func (a amount) couldBeYear() bool {
-	return a.bare() && len(a.whole) == 4 && a.whole >= "1100" && a.whole < "2100" && a.whole != "2000"
-}
 
 var magnitudes = map[string]string{"thousand": "thousand", "million": "million", "billion": "billion", "trillion": "trillion", "hundred": "hundred", "dozen": "dozen",
 	"k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "mm": "million", "bn": "billion", "b": "billion", "B": "billion", "tn": "trillion", "T": "trillion"}
@@ -96,14 +35,14 @@ func (n *normaliser) numeric(i int) (string, int) {
 // quantity is a number, with what belongs to it: a magnitude, a unit, an ending.
 func (n *normaliser) quantity(i int) (string, int) {
 	core := n.words[i].core
-	if len(core) > 1 && core[0] == '#' && run(core[1:]) == len(core)-1 {
-		return "number " + cardinal(core[1:], n.british), 1
+	if len(core) > 1 && core[0] == '#' && number.Run(core[1:]) == len(core)-1 {
+		return "number " + number.Cardinal(core[1:], n.british), 1
 	}
 	about := ""
 	if strings.HasPrefix(core, "~") || strings.HasPrefix(core, "≈") {
 		about, core = "about ", strings.TrimLeft(core, "~≈")
 	}
-	a, rest, ok := parseAmount(core)
+	a, rest, ok := number.Parse(core)
 	if !ok {
 		return "", 0
 	}
@@ -111,8 +50,8 @@ func (n *normaliser) quantity(i int) (string, int) {
 		return about + s, 1
 	}
 	if rest != "" {
-		if rest == "s" && a.bare() && capital(n.at(i-1).core) && n.at(i-1).post == "" { // Boeing 747s
-			return about + plural(n.digits(a.whole, true)), 1
+		if rest == "s" && a.Bare() && capital(n.at(i-1).core) && n.at(i-1).post == "" { // Boeing 747s
+			return about + number.Plural(n.digits(a.Whole, true)), 1
 		}
 		if u, ok := units[rest]; ok {
 			return about + n.measured(a, u), 1
@@ -122,26 +61,26 @@ func (n *normaliser) quantity(i int) (string, int) {
 		}
 		if len(rest) > 1 && rest[0] == '-' && letters(rest[1:]) { // 5-year, 24-hour
 			tail := rest[1:]
-			if u, ok := units[tail]; ok && a.frac+a.whole != "" && len(tail) > 1 {
+			if u, ok := units[tail]; ok && a.Frac+a.Whole != "" && len(tail) > 1 {
 				tail = u.one
 			}
-			if a.couldBeYear() {
-				return about + year(a.whole, n.british) + " " + tail, 1
+			if a.CouldBeYear() {
+				return about + number.Year(a.Whole, n.british) + " " + tail, 1
 			}
-			return about + a.words(n.british) + " " + tail, 1
+			return about + a.Words(n.british) + " " + tail, 1
 		}
 		return "", 0
 	}
 	next := n.follows(i)
 	if m := wordMagnitude(next); m != "" {
-		said := a.words(n.british) + " " + m
+		said := a.Words(n.british) + " " + m
 		if u, ok := spaced[n.follows(i+1)]; ok {
 			return about + said + " " + u.many, 3
 		}
 		return about + said, 2
 	}
-	if f, ok := simpleFraction(next); ok && a.bare() && len(a.whole) < 4 { // 1 1/2
-		return about + a.words(n.british) + " and " + strings.TrimPrefix(strings.Replace("one "+f, "one one", "a", 1), "one "), 2
+	if f, ok := simpleFraction(next); ok && a.Bare() && len(a.Whole) < 4 { // 1 1/2
+		return about + a.Words(n.british) + " and " + strings.TrimPrefix(strings.Replace("one "+f, "one one", "a", 1), "one "), 2
 	}
 	if u, ok := spaced[next]; ok {
 		n.drop(i+1, true)
@@ -157,60 +96,60 @@ func (n *normaliser) quantity(i int) (string, int) {
 		}
 	}
 	if n.isYear(i, a) {
-		return about + year(a.whole, n.british), 1
+		return about + number.Year(a.Whole, n.british), 1
 	}
-	return about + a.words(n.british), 1
+	return about + a.Words(n.british), 1
 }
 
 // ending is a number with letters or signs at its end that belong to no unit: ordinals, possessives, multiples, magnitudes.
-func (n *normaliser) ending(a amount, rest string) string {
+func (n *normaliser) ending(a number.Amount, rest string) string {
 	switch low := strings.ToLower(rest); low {
 	case "st", "nd", "rd", "th":
-		if a.frac == "" && (a.sign == "" || a.sign == "-") {
-			return ordinal(a.words(n.british))
+		if a.Frac == "" && (a.Sign == "" || a.Sign == "-") {
+			return number.Ordinal(a.Words(n.british))
 		}
 	case "st-century", "nd-century", "rd-century", "th-century":
-		return ordinal(a.words(n.british)) + " century"
+		return number.Ordinal(a.Words(n.british)) + " century"
 	case "'s":
-		if a.couldBeYear() {
-			return year(a.whole, n.british) + "'s"
+		if a.CouldBeYear() {
+			return number.Year(a.Whole, n.british) + "'s"
 		}
-		return a.words(n.british) + "'s"
+		return a.Words(n.british) + "'s"
 	case "%":
-		return a.words(n.british) + " percent"
+		return a.Words(n.british) + " percent"
 	case "x", "×":
-		return a.words(n.british) + " times"
+		return a.Words(n.british) + " times"
 	case "+":
-		return a.words(n.british) + " plus"
+		return a.Words(n.british) + " plus"
 	case "k":
-		if rest == "K" && len(a.whole) == 1 && a.frac == "" {
-			return a.words(n.british) + " K" // a resolution
+		if rest == "K" && len(a.Whole) == 1 && a.Frac == "" {
+			return a.Words(n.british) + " K" // a resolution
 		}
-		return a.words(n.british) + " thousand"
+		return a.Words(n.british) + " thousand"
 	case "bn", "mn", "tn":
-		return a.words(n.british) + " " + magnitudes[low]
+		return a.Words(n.british) + " " + magnitudes[low]
 	}
 	switch {
-	case rest == "B" && len(a.whole) > 2 && a.frac == "": // 221B
+	case rest == "B" && len(a.Whole) > 2 && a.Frac == "": // 221B
 		return ""
 	case rest == "M" || rest == "B":
-		return a.words(n.british) + " " + magnitudes[rest]
+		return a.Words(n.british) + " " + magnitudes[rest]
 	case rest == "":
 	case (rest[0] == 'e' || rest[0] == 'E') && len(rest) < 8: // 1e6
-		if b, tail, ok := parseAmount(rest[1:]); ok && tail == "" && b.frac == "" {
-			return a.words(n.british) + " times ten to the power of " + b.words(n.british)
+		if b, tail, ok := number.Parse(rest[1:]); ok && tail == "" && b.Frac == "" {
+			return a.Words(n.british) + " times ten to the power of " + b.Words(n.british)
 		}
 		return ""
 	case strings.HasPrefix(rest, "%-"):
-		return a.words(n.british) + " percent " + rest[2:]
+		return a.Words(n.british) + " percent " + rest[2:]
 	case (rest[0] == 'x' || rest[0] == '*') && len(rest) > 1 || strings.HasPrefix(rest, "×"): // 1920x1080
 		_, size := utf8.DecodeRuneInString(rest)
-		b, tail, ok := parseAmount(rest[size:])
+		b, tail, ok := number.Parse(rest[size:])
 		if !ok || tail != "" && units[tail].many == "" {
 			return ""
 		}
 		by := " by "
-		if rest[0] == '*' || rest[0] != 'x' && len(a.whole) < 3 {
+		if rest[0] == '*' || rest[0] != 'x' && len(a.Whole) < 3 {
 			by = " times "
 		}
 		said := n.figure(a) + by + n.figure(b)
@@ -218,49 +157,49 @@ func (n *normaliser) ending(a amount, rest string) string {
 			said += " " + units[tail].many
 		}
 		return said
-	case strings.ContainsAny(rest[:1], "+=<>^") || rest[0] == '-' && a.sign != "": // 2+2=4
+	case strings.ContainsAny(rest[:1], "+=<>^") || rest[0] == '-' && a.Sign != "": // 2+2=4
 		return n.sum(a, rest)
 	}
 	return ""
 }
 
 // figure is a number that names rather than counts: four digits in twos.
-func (n *normaliser) figure(a amount) string {
-	if a.bare() && len(a.whole) == 4 {
-		return year(a.whole, n.british)
+func (n *normaliser) figure(a number.Amount) string {
+	if a.Bare() && len(a.Whole) == 4 {
+		return number.Year(a.Whole, n.british)
 	}
-	return a.words(n.british)
+	return a.Words(n.british)
 }
 
 // sum is arithmetic without spaces.
-func (n *normaliser) sum(a amount, rest string) string {
-	out := []string{a.words(n.british)}
+func (n *normaliser) sum(a number.Amount, rest string) string {
+	out := []string{a.Words(n.british)}
 	for rest != "" {
 		r, size := utf8.DecodeRuneInString(rest)
 		sign := signs[r]
 		if r == '-' {
 			sign = "minus"
 		}
-		b, tail, ok := parseAmount(rest[size:])
+		b, tail, ok := number.Parse(rest[size:])
 		if sign == "" || !ok {
 			return ""
 		}
-		out = append(out, sign, b.words(n.british))
+		out = append(out, sign, b.Words(n.british))
 		rest = tail
 	}
 	return strings.Join(out, " ")
 }
 
 // isYear judges a number by its neighbours.
-func (n *normaliser) isYear(i int, a amount) bool {
+func (n *normaliser) isYear(i int, a number.Amount) bool {
 	before, next := strings.ToLower(n.at(i-1).core), n.follows(i)
 	if n.at(i-1).post != "" && n.at(i-1).post != "," {
 		before = ""
 	}
-	if a.bare() && len(a.whole) == 4 && a.whole >= "1000" && a.whole < "1100" {
+	if a.Bare() && len(a.Whole) == 4 && a.Whole >= "1000" && a.Whole < "1100" {
 		return yearCues[before]
 	}
-	if !a.couldBeYear() || noYearBefore[before] {
+	if !a.CouldBeYear() || noYearBefore[before] {
 		return false
 	}
 	low := strings.ToLower(next)
@@ -324,19 +263,19 @@ func init() {
 }
 
 // measured is a number of units.
-func (n *normaliser) measured(a amount, u unit) string {
+func (n *normaliser) measured(a number.Amount, u unit) string {
 	name := u.many
-	if a.one() {
+	if a.One() {
 		name = u.one
 	}
 	if n.british {
 		name = strings.NewReplacer("meter", "metre", "liter", "litre").Replace(name)
 	}
-	return a.words(n.british) + " " + name
+	return a.Words(n.british) + " " + name
 }
 
 // rate is a number of units by other units, as in 5 km/h.
-func (n *normaliser) rate(a amount, rest string) (string, bool) {
+func (n *normaliser) rate(a number.Amount, rest string) (string, bool) {
 	over, under, ok := strings.Cut(rest, "/")
 	if !ok || under == "" || strings.Contains(under, "/") {
 		return "", false
@@ -349,7 +288,7 @@ func (n *normaliser) rate(a amount, rest string) (string, bool) {
 		per = under
 	}
 	if over == "" {
-		return a.words(n.british) + " per " + per, true
+		return a.Words(n.british) + " per " + per, true
 	}
 	u, ok := units[over]
 	if !ok && letters(over) && len(over) > 2 {
@@ -360,7 +299,7 @@ func (n *normaliser) rate(a amount, rest string) (string, bool) {
 
 // span is two numbers with a dash between: 5-10, 10–15 km, 1914–18, $ and times have rules of their own.
 func (n *normaliser) span(i int) (string, int) {
-	a, rest, ok := parseAmount(n.words[i].core)
+	a, rest, ok := number.Parse(n.words[i].core)
 	if !ok {
 		return "", 0
 	}
@@ -369,20 +308,20 @@ func (n *normaliser) span(i int) (string, int) {
 		first, rest = " "+u.one, rest[1:]
 	}
 	r, size := utf8.DecodeRuneInString(rest)
-	if r != '-' && r != '–' || a.sign == "-" && first == "" && r == '-' {
+	if r != '-' && r != '–' || a.Sign == "-" && first == "" && r == '-' {
 		return "", 0
 	}
-	b, rest, ok := parseAmount(rest[size:])
-	if !ok || b.sign == "-" && r == '-' || b.sign == "+" {
+	b, rest, ok := number.Parse(rest[size:])
+	if !ok || b.Sign == "-" && r == '-' || b.Sign == "+" {
 		return "", 0
 	}
-	from := a.words(n.british) + first
-	if a.couldBeYear() && b.bare() && (b.couldBeYear() || len(b.whole) == 2) && rest == "" && !noYearAfter[n.follows(i)] {
-		to := year(b.whole, n.british)
-		if len(b.whole) == 2 && b.whole[0] == '0' {
-			to = "oh " + ones[b.whole[1]-'0']
+	from := a.Words(n.british) + first
+	if a.CouldBeYear() && b.Bare() && (b.CouldBeYear() || len(b.Whole) == 2) && rest == "" && !noYearAfter[n.follows(i)] {
+		to := number.Year(b.Whole, n.british)
+		if len(b.Whole) == 2 && b.Whole[0] == '0' {
+			to = "oh " + number.Small(int(b.Whole[1]-'0'))
 		}
-		return year(a.whole, n.british) + " to " + to, 1
+		return number.Year(a.Whole, n.british) + " to " + to, 1
 	}
 	if r == '-' && strings.HasPrefix(rest, "=") { // 10-3=7
 		_, tail, _ := strings.Cut(n.words[i].core, "-")
@@ -400,7 +339,7 @@ func (n *normaliser) span(i int) (string, int) {
 		return from + " to " + s, 1
 	}
 	if len(rest) > 1 && rest[0] == '-' && letters(rest[1:]) {
-		return from + " to " + b.words(n.british) + " " + rest[1:], 1
+		return from + " to " + b.Words(n.british) + " " + rest[1:], 1
 	}
 	if rest != "" {
 		return "", 0
@@ -413,7 +352,7 @@ func (n *normaliser) span(i int) (string, int) {
 	if s, ok := n.rate(b, next); ok {
 		return from + " to " + s, 2
 	}
-	return from + " to " + b.words(n.british), 1
+	return from + " to " + b.Words(n.british), 1
 }
 
 var fractionForm = regexp.MustCompile(`^(\d{1,4})/(\d{1,4})$`)
@@ -424,11 +363,11 @@ func simpleFraction(s string) (string, bool) {
 	if m == nil || m[1][0] == '0' || m[2][0] == '0' {
 		return "", false
 	}
-	a, b := atoi(m[1]), atoi(m[2])
+	a, b := number.Value(m[1]), number.Value(m[2])
 	if a >= b || b > 20 && b != 100 && b != 32 && b != 64 || a > 99 {
 		return "", false
 	}
-	part := ordinal(hundreds(b, false))
+	part := number.Ordinal(number.Small(b))
 	switch b {
 	case 2:
 		part = "half"
@@ -440,7 +379,7 @@ func simpleFraction(s string) (string, bool) {
 	if a > 1 {
 		part += "s"
 	}
-	return small(a) + " " + part, true
+	return number.Small(a) + " " + part, true
 }
 
 // fraction is two numbers with a stroke between.
@@ -450,7 +389,7 @@ func (n *normaliser) fraction(i int) (string, int) {
 	case "24/7":
 		return "twenty four seven", 1
 	case "9/11", "7/7":
-		return ones[core[0]-'0'] + " " + small(atoi(core[2:])), 1
+		return number.Small(int(core[0]-'0')) + " " + number.Small(number.Value(core[2:])), 1
 	}
 	if s, ok := simpleFraction(core); ok {
 		return s, 1
@@ -460,11 +399,11 @@ func (n *normaliser) fraction(i int) (string, int) {
 	case m == nil:
 		return "", 0
 	case len(m[1]) == 4 && len(m[2]) == 2:
-		return year(m[1], n.british) + " to " + small(atoi(m[2])), 1
+		return number.Year(m[1], n.british) + " to " + number.Small(number.Value(m[2])), 1
 	case m[1] == m[2]:
-		return cardinal(m[1], n.british) + " " + cardinal(m[2], n.british), 1
+		return number.Cardinal(m[1], n.british) + " " + number.Cardinal(m[2], n.british), 1
 	}
-	return cardinal(m[1], n.british) + " over " + cardinal(m[2], n.british), 1
+	return number.Cardinal(m[1], n.british) + " over " + number.Cardinal(m[2], n.british), 1
 }
 
 var feetForm = regexp.MustCompile(`^(\d{1,2})'(\d{1,2})$`)
@@ -477,8 +416,8 @@ func (n *normaliser) feet(i int) (string, int) {
 		return "", 0
 	}
 	w.post = w.post[1:]
-	inches := amount{whole: m[2]}
-	return n.measured(amount{whole: m[1]}, units["ft"]) + " " + n.measured(inches, units["in"]), 1
+	inches := number.Amount{Whole: m[2]}
+	return n.measured(number.Amount{Whole: m[1]}, units["ft"]) + " " + n.measured(inches, units["in"]), 1
 }
 
 var versionForm = regexp.MustCompile(`^([vV]?)(\d+(?:\.\d+)*)((?:[-+][\w.]+)?)$`)
@@ -493,8 +432,8 @@ func (n *normaliser) version(i int) (string, int) {
 	said := make([]string, len(parts))
 	between := " point "
 	for k, p := range parts {
-		if said[k] = cardinal(p, n.british); len(parts) == 4 && m[1] == "" {
-			said[k], between = spelled(p), " dot "
+		if said[k] = number.Cardinal(p, n.british); len(parts) == 4 && m[1] == "" {
+			said[k], between = number.Spelled(p), " dot "
 		}
 	}
 	out := strings.Join(said, between)
@@ -521,7 +460,7 @@ func (n *normaliser) phone(i int) (string, int) {
 	groups := func(s string) string {
 		var out []string
 		for _, g := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
-			out = append(out, spelled(g))
+			out = append(out, number.Spelled(g))
 		}
 		return strings.Join(out, ", ")
 	}
@@ -532,11 +471,11 @@ func (n *normaliser) phone(i int) (string, int) {
 	switch {
 	case w.pre == "(" && w.post == ")" && len(w.core) == 3 && isDigits(w.core) && localForm.MatchString(n.at(i+1).core):
 		w.pre, w.post = "", ""
-		return spelled(w.core) + ", " + groups(n.at(i+1).core), 2
+		return number.Spelled(w.core) + ", " + groups(n.at(i+1).core), 2
 	case strings.HasPrefix(w.core, "(") || strings.Contains(w.core, ")") && strings.Count(w.core, ")") == 1 && w.pre == "(":
 		if area, rest, ok := strings.Cut(w.core, ")"); ok && isDigits(area) && localForm.MatchString(strings.TrimLeft(rest, "-")) { // (555)123-4567
 			w.pre = ""
-			return spelled(area) + ", " + groups(rest), 1
+			return number.Spelled(area) + ", " + groups(rest), 1
 		}
 	case phoneForm.MatchString(w.core) || socialForm.MatchString(w.core):
 		if len(w.core) == 8 && strings.HasSuffix(w.core, "00") && w.core[3] == '-' { // 500-1500 is a span
@@ -547,7 +486,7 @@ func (n *normaliser) phone(i int) (string, int) {
 		}
 		return plus + groups(w.core), 1
 	case plus != "" && isDigits(w.core[1:]) && len(w.core) <= 4: // +44 20 7946 0958
-		out, used, digits := spelled(w.core), 1, len(w.core)-1
+		out, used, digits := number.Spelled(w.core), 1, len(w.core)-1
 		for used < 6 && n.at(i+used-1).post == "" && n.at(i+used).pre == "" {
 			g := n.at(i + used).core
 			if !isDigits(strings.ReplaceAll(g, "-", "")) || len(g) < 2 {

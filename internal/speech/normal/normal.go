@@ -1,16 +1,23 @@
-package speech
+// Package normal puts text into words: numbers, dates, money and what else is not written in words is, after the policy in
+// doc/text.md. English is put into words whole; in other languages only marks are made usual, since front ends read their
+// numbers.
+//
+// It takes text that is cleaned already, and does not know how words are pronounced.
+//
+//	normal.Words("It cost $5.50 on 6/13/2026.", "en-us") // "It cost five dollars and fifty cents on June thirteenth, twenty twenty six."
+package normal
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadline/internal/speech/number"
 )
 
-// Normalise is a text, cleaned, as its words are said in a language: numbers, dates, money and what else is not written in
-// words is, after the policy in doc/text.md. English is put into words whole; in other languages only marks are made usual,
-// since front ends read their numbers. It takes time in proportion to the text.
-func Normalise(text, language string) string {
-	text = strings.Join(strings.Fields(usual.Replace(text)), " ")
+// Words is a text, cleaned, as its words are said in a language, en-us for one. It takes time in proportion to the text.
+func Words(text, language string) string {
+	text = strings.Join(strings.Fields(Usual(text)), " ")
 	if language != "en-us" && language != "en-gb" {
 		return text
 	}
@@ -20,6 +27,9 @@ func Normalise(text, language string) string {
 	}
 	return n.run()
 }
+
+// Usual is a text whose marks, of other scripts and of several ways to write them, are the usual ones.
+func Usual(text string) string { return usual.Replace(text) }
 
 // usual makes the marks of other scripts, and those that are written in several ways, the usual ones.
 var usual = strings.NewReplacer("’", "'", "‘", "'", "ʼ", "'", "`", "'", "´", "'", "„", "“", "«", "“", "»", "”", "″", "\"", "′", "'",
@@ -39,6 +49,12 @@ const (
 // word is a part of a text between spaces.
 type word struct {
 	pre, core, post string // marks before, what is said, marks after
+}
+
+// Trim is a word without the marks around it, and those before and after.
+func Trim(s string) (pre, core, post string) {
+	w := newWord(s)
+	return w.pre, w.core, w.post
 }
 
 func newWord(s string) word {
@@ -70,7 +86,7 @@ func (n *normaliser) run() string {
 
 // quotes takes away single quotes, which no voice heeds, and leaves apostrophes.
 func (n *normaliser) quotes(w *word) {
-	if k := strings.IndexByte(w.pre, '\''); k >= 0 && !elided[strings.ToLower(w.core)] && run(w.core) == 0 {
+	if k := strings.IndexByte(w.pre, '\''); k >= 0 && !elided[strings.ToLower(w.core)] && number.Run(w.core) == 0 {
 		w.pre, n.single = strings.ReplaceAll(w.pre, "'", ""), true
 	}
 	k := strings.IndexByte(w.post, '\'')
@@ -232,7 +248,7 @@ func (n *normaliser) mixed(i int) string {
 			case utf8.RuneCountInString(part) == 1 && name != "":
 				part = name
 			case part == "s" && parts > 0 && k == len(rest) && len(out) > 0: // MP3s
-				out[len(out)-1], part = plural(out[len(out)-1]), ""
+				out[len(out)-1], part = number.Plural(out[len(out)-1]), ""
 			case k < len(rest) || parts > 0:
 				part = code(part)
 			}
@@ -286,18 +302,18 @@ func code(part string) string {
 // digits is a row of digits within a code.
 func (n *normaliser) digits(d string, code bool) string {
 	if code && (len(d) > 4 || len(d) > 1 && d[0] == '0') {
-		return spelled(d)
+		return number.Spelled(d)
 	}
 	if code && len(d) == 4 {
-		return year(d, n.british)
+		return number.Year(d, n.british)
 	}
 	if code && len(d) == 3 && d[1:] != "00" {
 		if d[1] == '0' {
-			return ones[d[0]-'0'] + " oh " + ones[d[2]-'0']
+			return number.Small(int(d[0]-'0')) + " oh " + number.Small(int(d[2]-'0'))
 		}
-		return ones[d[0]-'0'] + " " + small(atoi(d[1:]))
+		return number.Small(int(d[0]-'0')) + " " + number.Small(number.Value(d[1:]))
 	}
-	return cardinal(d, n.british)
+	return number.Cardinal(d, n.british)
 }
 
 // letterByLetter spells capitals: joined by hyphens, each is said by its name.
@@ -312,3 +328,11 @@ func letterByLetter(s string) string {
 }
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func wordSet(words string) map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}

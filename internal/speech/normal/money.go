@@ -1,8 +1,10 @@
-package speech
+package normal
 
 import (
 	"regexp"
 	"strings"
+
+	"loadline/internal/speech/number"
 )
 
 // currency is the names of one and more of a currency, and of its hundredths where it has any.
@@ -61,7 +63,7 @@ func (n *normaliser) money(i int) (string, int) {
 			core = m[1] + "." + m[2] + m[3]
 		}
 	}
-	a, rest, ok := parseAmount(core)
+	a, rest, ok := number.Parse(core)
 	if !ok {
 		return "", 0
 	}
@@ -91,9 +93,9 @@ func (n *normaliser) money(i int) (string, int) {
 	return "", 0
 }
 
-// priced is what comes after the sign of a currency: an amount, two of them, a magnitude, a rate.
+// priced is what comes after the sign of a currency: an number.Amount, two of them, a magnitude, a rate.
 func (n *normaliser) priced(i int, s, sign string, c currency) (string, int) {
-	a, rest, ok := parseAmount(s)
+	a, rest, ok := number.Parse(s)
 	if !ok {
 		return "", 0
 	}
@@ -110,7 +112,7 @@ func (n *normaliser) priced(i int, s, sign string, c currency) (string, int) {
 	mag, rest := magnitude(rest)
 	if rest != "" && (rest[0] == '-' || strings.HasPrefix(rest, "–")) { // $5-$10
 		tail := strings.TrimPrefix(strings.TrimPrefix(rest[1:], "\x80\x93"), sign)
-		if b, after, ok := parseAmount(tail); ok && b.sign == "" {
+		if b, after, ok := number.Parse(tail); ok && b.Sign == "" {
 			upper, after := magnitude(after)
 			used := 1
 			if upper == "" && after == "" {
@@ -121,20 +123,20 @@ func (n *normaliser) priced(i int, s, sign string, c currency) (string, int) {
 			if after != "" {
 				return "", 0
 			}
-			from := a.words(n.british)
+			from := a.Words(n.british)
 			if mag != "" && mag != upper {
 				from += " " + mag
 			}
-			if upper == "" && (a.frac != "" && len(a.frac) == 2) {
+			if upper == "" && (a.Frac != "" && len(a.Frac) == 2) {
 				return n.paid(a, mag, c) + " to " + n.paid(b, upper, c), used
 			}
 			return from + " to " + n.paid(b, upper, c), used
 		}
 		if letters(rest[1:]) && rest[0] == '-' { // $5-million, $5-a-day
 			if m := magnitudes[rest[1:]]; m != "" && len(rest) > 4 {
-				return a.words(n.british) + " " + m + " " + c.one, 1
+				return a.Words(n.british) + " " + m + " " + c.one, 1
 			}
-			return a.words(n.british) + " " + c.one + " " + rest[1:], 1
+			return a.Words(n.british) + " " + c.one + " " + rest[1:], 1
 		}
 		return "", 0
 	}
@@ -169,19 +171,19 @@ func (n *normaliser) priced(i int, s, sign string, c currency) (string, int) {
 }
 
 // paid is an amount of a currency in words.
-func (n *normaliser) paid(a amount, magnitude string, c currency) string {
+func (n *normaliser) paid(a number.Amount, magnitude string, c currency) string {
 	minus := ""
-	if a.sign == "-" {
+	if a.Sign == "-" {
 		minus = "minus "
 	}
-	a.sign = ""
+	a.Sign = ""
 	name := c.many
 	switch {
 	case magnitude != "":
-		return minus + a.words(n.british) + " " + magnitude + " " + name
-	case len(a.frac) == 2 && c.cent != "":
-		cents := atoi(a.frac)
-		whole := strings.TrimLeft(a.whole, "0")
+		return minus + a.Words(n.british) + " " + magnitude + " " + name
+	case len(a.Frac) == 2 && c.cent != "":
+		cents := number.Value(a.Frac)
+		whole := strings.TrimLeft(a.Whole, "0")
 		coin := c.cents
 		if cents == 1 {
 			coin = c.cent
@@ -193,15 +195,15 @@ func (n *normaliser) paid(a amount, magnitude string, c currency) string {
 		case cents == 0 && whole == "":
 			return minus + "zero " + name
 		case cents == 0:
-			return minus + cardinal(whole, n.british) + " " + name
+			return minus + number.Cardinal(whole, n.british) + " " + name
 		case whole == "":
-			return minus + small(cents) + " " + coin
+			return minus + number.Small(cents) + " " + coin
 		}
-		return minus + cardinal(whole, n.british) + " " + name + " and " + small(cents) + " " + coin
-	case a.one():
+		return minus + number.Cardinal(whole, n.british) + " " + name + " and " + number.Small(cents) + " " + coin
+	case a.One():
 		name = c.one
 	}
-	return minus + a.words(n.british) + " " + name
+	return minus + a.Words(n.british) + " " + name
 }
 
 // coded is an amount after the code of its currency: USD 5.
@@ -210,7 +212,7 @@ func (n *normaliser) coded(i int) (string, int) {
 	if !ok {
 		return "", 0
 	}
-	a, rest, ok := parseAmount(n.follows(i))
+	a, rest, ok := number.Parse(n.follows(i))
 	if !ok || rest != "" {
 		return "", 0
 	}
