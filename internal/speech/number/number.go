@@ -139,22 +139,24 @@ func Value(digits string) int {
 	return n
 }
 
+// numerals are the parts of Roman numerals, the largest first.
+var numerals = []struct {
+	value   int
+	letters string
+}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"}, {9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}}
+
 // Roman is the value of a numeral in capitals, written as it should be, up to 3999; else 0.
 func Roman(s string) int {
-	if s == "" || len(s) > 15 {
+	if len(s) > 15 {
 		return 0
 	}
 	n, rest := 0, s
-	for _, l := range []struct {
-		letters string
-		value   int
-		most    int
-	}{{"M", 1000, 3}, {"CM", 900, 1}, {"D", 500, 1}, {"CD", 400, 1}, {"C", 100, 3}, {"XC", 90, 1}, {"L", 50, 1}, {"XL", 40, 1}, {"X", 10, 3}, {"IX", 9, 1}, {"V", 5, 1}, {"IV", 4, 1}, {"I", 1, 3}} {
-		for k := 0; k < l.most && strings.HasPrefix(rest, l.letters); k++ {
+	for _, l := range numerals {
+		for strings.HasPrefix(rest, l.letters) {
 			n, rest = n+l.value, rest[len(l.letters):]
 		}
 	}
-	if rest != "" || written(n) != s {
+	if rest != "" || n > 3999 || written(n) != s {
 		return 0
 	}
 	return n
@@ -163,10 +165,7 @@ func Roman(s string) int {
 // written is a number as a Roman numeral.
 func written(n int) string {
 	var b strings.Builder
-	for _, l := range []struct {
-		value   int
-		letters string
-	}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"}, {9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}} {
+	for _, l := range numerals {
 		for ; n >= l.value; n -= l.value {
 			b.WriteString(l.letters)
 		}
