@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"loadline/internal/speech/normal"
 )
 
 var update = flag.Bool("update", false, "write what is said into the golden files")
@@ -50,24 +48,6 @@ func TestNormalise(t *testing.T) {
 	}
 	if cases < 300 {
 		t.Errorf("%d cases: the policy wants 300", cases)
-	}
-}
-
-// What has been put into words stays as it is, and no digit is left.
-func TestNormaliseTwice(t *testing.T) {
-	b, err := os.ReadFile("testdata/normalise.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		text, _, ok := strings.Cut(line, " => ")
-		if !ok {
-			continue
-		}
-		once := normal.Words(text, "en-us")
-		if strings.ContainsAny(once, "0123456789$%&") {
-			t.Errorf("%q becomes %q", text, once)
-		}
 	}
 }
 

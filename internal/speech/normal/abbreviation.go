@@ -135,7 +135,6 @@ var days = wordSet("monday tuesday wednesday thursday friday saturday sunday est
 // Starts says whether a word, in lower case, begins a sentence more often than it follows "U.S." within one.
 func Starts(word string) bool { return starters[word] }
 
-// starters begin a sentence more often than they follow "U.S." within one.
 var starters = wordSet("it the he she they we i but and in this that there if when as at on for so or its his her then now what why how who where you a an my our your after before while")
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
