@@ -10,6 +10,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/awsfleet"
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/report"
 	"loadline/internal/store"
@@ -33,7 +34,7 @@ func (a *app) cloned(ctx context.Context, cfg aws.Config, live *report.Live, to 
 	name := awsfleet.CloneName(to.Endpoint, runID)
 	cost := "what it costs an hour is not known"
 	if m := to.model; m != nil && m.Price != nil {
-		cost = fmt.Sprintf("it costs $%.3f an hour (%s, %s)", m.Price.PerHour, m.Price.Source, m.Price.Date)
+		cost = fmt.Sprintf("it costs %s an hour (%s, %s)", chart.Money(m.Price.PerHour, 3), m.Price.Source, m.Price.Date)
 	}
 	live.Close()
 	if err := a.agree(ctx, to.Endpoint, []string{fmt.Sprintf("a temporary endpoint %s of the same model with one instance is made, measured and deleted; %s", name, cost)}, yes); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 )
 
@@ -30,16 +29,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestShort: a figure stands apart from its unit, without digits that nobody reads.
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 7460 * time.Microsecond: "7.5 ms", 300 * time.Millisecond: "300 ms", 30_620 * time.Millisecond: "30.6 s",
-		time.Minute: "1m", 308 * time.Second: "5m8s", time.Hour + 71*time.Second: "1h1m11s",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%s: %q, not %q", d, got, want)
-		}
-	}
+// TestCounted: one is one.
+func TestCounted(t *testing.T) {
 	for n, want := range map[int]string{0: "0 findings", 1: "1 finding", 2: "2 findings"} {
 		if got := counted(n, "finding"); got != want {
 			t.Errorf("%q, not %q", got, want)

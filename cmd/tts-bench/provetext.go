@@ -9,6 +9,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
 	"loadline/internal/proof"
@@ -81,12 +82,12 @@ func (j *proveJob) dryRunText() string {
 		fmt.Fprintf(&b, "; then %s, scale-out let go, at most %d", instances(j.instances), j.most)
 	}
 	b.WriteString(";\n            the count and scaling it had are put back\n")
-	fmt.Fprintf(&b, "wall clock  %s, and as long as the endpoint takes to change its count\nrequests    about %d, drawn with seed %d\n", short(one+surge), requests, j.seed)
+	fmt.Fprintf(&b, "wall clock  %s, and as long as the endpoint takes to change its count\nrequests    about %s, drawn with seed %d\n", short(one+surge), chart.About(float64(requests)), j.seed)
 	if j.surge != nil {
 		fmt.Fprintf(&b, "quota       %s\n", instances(j.most))
 	}
 	if about, most := j.money(); most > 0 {
-		fmt.Fprintf(&b, "money       about $%.2f, at most $%.2f, at $%.3f an instance-hour\n", about, most, j.to.model.Price.PerHour)
+		fmt.Fprintf(&b, "money       about %s, at most %s, at %s an instance-hour\n", chart.Money(about, 2), chart.Money(most, 2), chart.Money(j.to.model.Price.PerHour, 3))
 	} else {
 		fmt.Fprintf(&b, "money       unknown: %s has no price for it\n", j.target.models)
 	}
@@ -105,7 +106,7 @@ func (j *proveJob) asks(s freeze.Variant) []string {
 		ask = append(ask, fmt.Sprintf("its policies are let scale out under a surge, from %d up to %d instances", j.instances, j.most))
 	}
 	if about, most := j.money(); most > 0 {
-		return append(ask, fmt.Sprintf("it is loaded to its limit for %s, which costs about $%.2f and at most $%.2f", short(one+surge), about, most))
+		return append(ask, fmt.Sprintf("it is loaded to its limit for %s, which costs about %s and at most %s", short(one+surge), chart.Money(about, 2), chart.Money(most, 2)))
 	}
 	return append(ask, fmt.Sprintf("it is loaded to its limit for %s; what that costs is not known", short(one+surge)))
 }
@@ -175,6 +176,9 @@ func proved(c proof.Check) string {
 	}
 	show := func(v float64) string { return fmt.Sprintf("%.4g", v) }
 	unit := " " + c.Unit
+	if c.Unit == "ms" {
+		show = func(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
+	}
 	if strings.HasPrefix(c.Unit, "share ") {
 		show = func(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) }
 		unit = strings.TrimPrefix(c.Unit, "share")

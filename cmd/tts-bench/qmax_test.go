@@ -63,10 +63,12 @@ type bench struct {
 // start runs tts-bench in a folder of its own, with its state there.
 func start(t *testing.T, dir string, args ...string) *bench {
 	t.Helper()
-	b := &bench{cmd: exec.Command("tts-bench", args...)}
-	b.cmd.Dir = dir
-	b.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_PROFILE=", "AWS_REGION=us-east-1")
-	b.cmd.Stdout = &b.stdout
+	return begin(t, dir, "tts-bench", args...)
+}
+
+func begin(t *testing.T, dir, program string, args ...string) *bench {
+	t.Helper()
+	b := prepare(dir, program, args...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +83,15 @@ func start(t *testing.T, dir string, args ...string) *bench {
 		_ = b.cmd.Wait()
 		r.Close()
 	})
+	return b
+}
+
+// prepare is such a process before it is started.
+func prepare(dir, program string, args ...string) *bench {
+	b := &bench{cmd: exec.Command(program, args...)}
+	b.cmd.Dir = dir
+	b.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME=", "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_PROFILE=", "AWS_REGION=us-east-1")
+	b.cmd.Stdout = &b.stdout
 	return b
 }
 
@@ -308,7 +319,7 @@ func TestQMaxBounded(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	dir := t.TempDir()
 	said := ran(t, dir, exit.OK, "no AWS call is made", "qmax", "--endpoint", localEndpoint, "--endpoint-url", "http://127.0.0.1:1", "--dry-run")
-	for _, part := range []string{"schedule", "wall clock", "the published schedule takes 35m30s", "requests", "money       unknown"} {
+	for _, part := range []string{"schedule", "wall clock", "the published schedule takes 35 min 30 s", "requests", "money       unknown"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("it does not say %q:\n%s", part, said)
 		}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"loadline/internal/artifact"
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/ladder"
 	"loadline/internal/measure"
@@ -51,7 +52,7 @@ func (a *app) dryRun(j *qmaxJob) error {
 		fmt.Fprintf(w, "            and up to 3m more, thawed, until CloudWatch has published\n")
 	}
 	fmt.Fprintf(w, "rungs       about %d, at most %d\n", j.runs*c.Probes, j.runs*c.MaxProbes)
-	fmt.Fprintf(w, "requests    about %d, at most %d, at an assumed %s each (--dry-run-s)\n", j.runs*c.Requests, j.runs*c.MaxRequests, short(j.service))
+	fmt.Fprintf(w, "requests    about %s, at most %s, at an assumed %s each (--dry-run-s)\n", chart.About(float64(j.runs*c.Requests)), chart.About(float64(j.runs*c.MaxRequests)), short(j.service))
 	fmt.Fprintf(w, "texts       %s: %d texts, %.1f characters on average\n", j.texts.ID(), j.texts.Len(), j.texts.Stats().CharsMean)
 	switch m := j.to.model; {
 	case j.to.URL != "":
@@ -253,22 +254,7 @@ func number(v *float64) string {
 func words(mark string) string { return strings.ReplaceAll(mark, "-", " ") }
 
 // short is a duration without digits that nobody reads.
-func short(d time.Duration) string {
-	switch {
-	case d >= time.Minute:
-		d = d.Round(time.Second)
-	case d >= time.Second:
-		d = d.Round(100 * time.Millisecond)
-	default:
-		d = d.Round(100 * time.Microsecond)
-	}
-	s := d.String()
-	if d >= time.Minute || d == 0 {
-		return strings.Replace(s, "m0s", "m", 1)
-	}
-	unit := strings.TrimLeft(s, "0123456789.")
-	return strings.TrimSuffix(s, unit) + " " + unit
-}
+func short(d time.Duration) string { return chart.Length(d) }
 
 func join(ns []int) string {
 	s := make([]string, len(ns))

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/internal/artifact"
+	"loadline/internal/chart"
 	"loadline/internal/corpus"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
@@ -271,7 +272,7 @@ func (j *ratesJob) dryRunText() string {
 	b.WriteString(report.Table([]string{"a second", "of μ", "requests", "warm-up", "measured", "in flight, by the chain"}, rows))
 	fmt.Fprintf(&b, "\nwall clock  %s\nrequests    %d, drawn with seed %d\n", short(j.takes()), requests, j.seed)
 	if m := j.to.model; m != nil && m.Price != nil {
-		fmt.Fprintf(&b, "money       about $%.2f, for one %s at $%.3f an hour\n", m.Price.PerHour*j.takes().Hours(), m.InstanceType, m.Price.PerHour)
+		fmt.Fprintf(&b, "money       about %s, for one %s at %s an hour\n", chart.Money(m.Price.PerHour*j.takes().Hours(), 2), m.InstanceType, chart.Money(m.Price.PerHour, 3))
 	} else {
 		b.WriteString("money       unknown\n")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"loadline/internal/artifact"
+	"loadline/internal/chart"
 	"loadline/internal/report"
 	"loadline/internal/sim"
 	"loadline/internal/store"
@@ -87,7 +88,7 @@ func simulateText(rec *artifact.Simulation, slo float64) string {
 	for _, r := range rec.Runs {
 		money := "unknown"
 		if r.Cost != nil {
-			money = fmt.Sprintf("$%.2f", *r.Cost)
+			money = chart.Money(*r.Cost, 2)
 		}
 		all := r.Completed + refusedOf(r.Result)
 		rows = append(rows, []string{r.Label, fmt.Sprintf("%.1f", r.InstanceHours), money, shareOf(r.Late, all), shareOf(refusedOf(r.Result), all),

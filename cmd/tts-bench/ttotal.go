@@ -14,6 +14,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/awsfleet"
+	"loadline/internal/chart"
 	"loadline/internal/corpus"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
@@ -236,7 +237,7 @@ func (j *ttotalJob) dryRunText() string {
 	fmt.Fprintf(w, "wall clock  about %s, at most %s, and as long as the endpoint takes to be pinned and put back;\n            the published one takes up to %s\n",
 		short(j.wall(4*time.Minute)), short(j.wall(j.maxWait)), short(published.Round(time.Minute)))
 	if n := j.ladder.Mu.Value; n > 0 {
-		fmt.Fprintf(w, "requests    about %.0f, at most %.0f\n", 1.5*n*j.wall(4*time.Minute).Seconds(), 2*n*j.wall(j.maxWait).Seconds())
+		fmt.Fprintf(w, "requests    about %s, at most %s\n", chart.About(1.5*n*j.wall(4*time.Minute).Seconds()), chart.About(2*n*j.wall(j.maxWait).Seconds()))
 	}
 	if j.to.Component == "" {
 		fmt.Fprintf(w, "quota       one instance more than it has now\n")
@@ -247,7 +248,8 @@ func (j *ttotalJob) dryRunText() string {
 		fmt.Fprintf(w, "money       unknown: %s has no price for it\n", j.target.models)
 	} else {
 		hour := 2 * m.Price.PerHour
-		fmt.Fprintf(w, "money       about $%.2f, at most $%.2f, for two %s at $%.3f an hour each\n", hour*j.wall(4*time.Minute).Hours(), hour*j.wall(j.maxWait).Hours(), m.InstanceType, m.Price.PerHour)
+		fmt.Fprintf(w, "money       about %s, at most %s, for two %s at %s an hour each\n",
+			chart.Money(hour*j.wall(4*time.Minute).Hours(), 2), chart.Money(hour*j.wall(j.maxWait).Hours(), 2), m.InstanceType, chart.Money(m.Price.PerHour, 3))
 	}
 	fmt.Fprintf(w, "next: the same without --dry-run\n")
 	return w.String()
@@ -256,7 +258,7 @@ func (j *ttotalJob) dryRunText() string {
 // price is what the run costs at most, for people.
 func (j *ttotalJob) price() string {
 	if m := j.to.model; m != nil && m.Price != nil {
-		return fmt.Sprintf("it costs at most $%.2f beyond what it costs now, over at most %s", m.Price.PerHour*j.wall(j.maxWait).Hours(), short(j.wall(j.maxWait)))
+		return fmt.Sprintf("it costs at most %s beyond what it costs now, over at most %s", chart.Money(m.Price.PerHour*j.wall(j.maxWait).Hours(), 2), short(j.wall(j.maxWait)))
 	}
 	return fmt.Sprintf("what it costs is not known; it takes at most %s with one %s more", short(j.wall(j.maxWait)), one(j.to.Target))
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"loadline/internal/chart"
 )
 
 // Published are the findings of the published rule, in its order.
@@ -224,11 +226,11 @@ func fleetCost(r Rule, m Measured, unpriced Verdict) Finding {
 		f.Recommendation = "price_per_hour, price_source and price_date in models.yaml"
 		return f
 	}
-	f.Detail = fmt.Sprintf("$%.2f an hour at min, $%.2f at the peak", *r.Cost.Min, *r.Cost.Peak)
+	f.Detail = fmt.Sprintf("%s an hour at min, %s at the peak", chart.Money(*r.Cost.Min, 2), chart.Money(*r.Cost.Peak, 2))
 	if r.CostPerMChars != nil {
-		f.Detail += fmt.Sprintf("; $%.4f a million characters if all of the peak is served", *r.CostPerMChars)
+		f.Detail += fmt.Sprintf("; %s a million characters if all of the peak is served", chart.Money(*r.CostPerMChars, 4))
 		if r.FleetRPS < r.PeakRPS {
-			f.Detail += fmt.Sprintf(", $%.2f by what the fleet completes", *r.Cost.Peak/(r.FleetRPS**m.CharsPerRequest*3600)*1e6)
+			f.Detail += fmt.Sprintf(", %s by what the fleet completes", chart.Money(*r.Cost.Peak/(r.FleetRPS**m.CharsPerRequest*3600)*1e6, 2))
 		}
 	}
 	return f

@@ -3,6 +3,8 @@ package capacity
 import (
 	"fmt"
 	"math"
+
+	"loadline/internal/chart"
 )
 
 // Limits of the flow rule's findings.
@@ -98,7 +100,7 @@ func idleEndpoint(m Measured, s Scenario, r Rule) Finding {
 		if m.PricePerHour == nil {
 			return cost
 		}
-		return fmt.Sprintf("$%.2f a day", hours*float64(r.Min)**m.PricePerHour)
+		return chart.Money(hours*float64(r.Min)**m.PricePerHour, 2) + " a day"
 	}
 	switch {
 	case s.IdleHours == nil && r.Trough == nil:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // clockSteps are what people count time by, in seconds.
@@ -49,6 +50,53 @@ func (s span) ticks(k Scale, most int) []float64 {
 
 // Label is a figure of a scale as a text shows it: three digits that count, commas between thousands.
 func Label(k Scale, v float64) string { return label(k, v, 0) }
+
+// About is a number of things as a text says it that only estimates them: three digits that count, commas between thousands.
+func About(v float64) string {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return number(v, 0)
+	}
+	unit := math.Pow10(max(int(math.Floor(math.Log10(math.Abs(v))))-2, 0))
+	return number(math.Round(v/unit)*unit, 0)
+}
+
+// Length is a length of time as a text says it, without digits that nobody reads: 6.7 ms, 30.6 s, 2 min 6 s, 1 h 11 min.
+func Length(d time.Duration) string {
+	if d < 0 {
+		return "−" + Length(-d)
+	}
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms < 999.95:
+		if d == 0 {
+			return "0 s"
+		}
+		return strings.TrimSuffix(strconv.FormatFloat(max(ms, 0.1), 'f', 1, 64), ".0") + " ms"
+	case ms < 59_950:
+		return strings.TrimSuffix(strconv.FormatFloat(ms/1000, 'f', 1, 64), ".0") + " s"
+	}
+	var parts []string
+	s := int64(d.Round(time.Second) / time.Second)
+	for _, u := range []struct {
+		name string
+		s    int64
+	}{{"h", 3600}, {"min", 60}, {"s", 1}} {
+		if n := s / u.s; n > 0 {
+			parts = append(parts, strconv.FormatInt(n, 10)+" "+u.name)
+		}
+		s %= u.s
+	}
+	return strings.Join(parts, " ")
+}
+
+// Money is an amount of US dollars as a text says it, to so many decimals, with commas between thousands.
+func Money(v float64, decimals int) string {
+	sign := ""
+	if v < 0 {
+		sign, v = "−", -v
+	}
+	return sign + "$" + commas(strconv.FormatFloat(v, 'f', decimals, 64))
+}
 
 // label is a figure of a scale, as an axis or a list shows it. step is how far apart the ticks are, 0: three digits.
 func label(k Scale, v, step float64) string {
@@ -98,6 +146,11 @@ func number(v, step float64) string {
 	if s == "-0" {
 		return "0"
 	}
+	return commas(s)
+}
+
+// commas stand between the thousands of a decimal number.
+func commas(s string) string {
 	whole, rest, dot := strings.Cut(s, ".")
 	sign := ""
 	if strings.HasPrefix(whole, "-") {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -251,4 +252,38 @@ func luminance(hex string) float64 {
 		sum += weight * c
 	}
 	return sum
+}
+
+// TestLength: units stand apart from their figures, and what is nought is not said.
+func TestLength(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 20 * time.Microsecond: "0.1 ms", 7460 * time.Microsecond: "7.5 ms", 300 * time.Millisecond: "300 ms", 999_960 * time.Microsecond: "1 s",
+		30_620 * time.Millisecond: "30.6 s", 59_960 * time.Millisecond: "1 min", 126 * time.Second: "2 min 6 s", 71 * time.Minute: "1 h 11 min",
+		time.Hour + 71*time.Second: "1 h 1 min 11 s", 24 * time.Hour: "24 h", time.Hour + time.Second: "1 h 1 s", -time.Minute: "−1 min",
+	} {
+		if got := Length(d); got != want {
+			t.Errorf("%s: %q, not %q", d, got, want)
+		}
+	}
+}
+
+// TestAbout: an estimate has no more digits than it knows.
+func TestAbout(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 12: "12", 999: "999", 9_666: "9,670", 120_778: "121,000", 34e6: "34,000,000"} {
+		if got := About(v); got != want {
+			t.Errorf("%g: %q, not %q", v, got, want)
+		}
+	}
+}
+
+// TestMoney: dollars as everywhere, commas between thousands.
+func TestMoney(t *testing.T) {
+	for v, want := range map[float64]string{1.408: "$1.41", 0: "$0.00", 1408: "$1,408.00", -2: "−$2.00", 1234567.891: "$1,234,567.89"} {
+		if got := Money(v, 2); got != want {
+			t.Errorf("%g: %q, not %q", v, got, want)
+		}
+	}
+	if got := Money(1.408, 3); got != "$1.408" {
+		t.Error(got)
+	}
 }

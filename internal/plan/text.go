@@ -10,6 +10,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
+	"loadline/internal/chart"
 )
 
 // width is the widest line of the text, in characters.
@@ -103,7 +104,7 @@ func (t *text) measured(p *artifact.Plan) {
 		t.item("T, 60 s signal", "%s", spanned(p.Flow.Lag))
 	}
 	if m.PricePerHour != nil {
-		t.item("price", "$%g an hour and instance (%s)", *m.PricePerHour, m.PriceSource)
+		t.item("price", "%s an hour and instance (%s)", chart.Money(*m.PricePerHour, 3), m.PriceSource)
 	} else {
 		t.item("price", "unknown, so every cost is")
 	}
@@ -303,8 +304,8 @@ func policy(p capacity.Policy, alarms []capacity.Alarm) string {
 				read = a.Statistic
 			}
 		}
-		return fmt.Sprintf("%s: %s when %s %s is %s %g in %d of %d × %d s%s; %s; cooldown %d s",
-			p.Name, change, p.Metric.Name, read, compared, *p.Threshold, p.Datapoints, p.Evaluation, p.Period, predicted, direction, cooldown)
+		return fmt.Sprintf("%s: %s when %s %s is %s %s in %d of %d × %d s%s; %s; cooldown %d s",
+			p.Name, change, p.Metric.Name, read, compared, figure(*p.Threshold), p.Datapoints, p.Evaluation, p.Period, predicted, direction, cooldown)
 	}
 	direction := "out and in"
 	if p.NoScaleIn {
@@ -518,7 +519,7 @@ func money(v *float64, digits int) string {
 	if v == nil {
 		return "unknown"
 	}
-	return fmt.Sprintf("$%.*f", digits, *v)
+	return chart.Money(*v, digits)
 }
 
 // figure prints a number with up to three decimals and no idle zeros.

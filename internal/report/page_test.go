@@ -116,7 +116,7 @@ func TestPageSays(t *testing.T) {
 	for _, want := range []string{
 		"kokoro-82m on ml.g5.xlarge", "One instance holds 50 requests at once", "More capacity takes 260 s from the call", "At a peak of 5,000 requests a second that takes 387 instances by the flow rule; the plan's verdict is warn.",
 		"field q_max", "record qmax.json", "run PLAN", "The difference is the probe's own warm-up",
-		"not valid: the client was the limit", "544.90 USD an hour", `a "<fleet>" & more`, "NOT CHECKED", "97 % late or not served in the surge",
+		"not valid: the client was the limit", "$544.90 an hour", `a "<fleet>" & more`, "NOT CHECKED", "97 % late or not served in the surge",
 		"tts-bench apply --plan plan.json",
 	} {
 		if !strings.Contains(strings.ToLower(text), strings.ToLower(want)) {

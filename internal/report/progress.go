@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"loadline/internal/chart"
 	"loadline/internal/ladder"
 )
 
@@ -76,7 +77,7 @@ func Line(p ladder.Progress) string {
 		s += ", " + minutes(p.Elapsed)
 	}
 	if p.Spent > 0 && utf8.RuneCountInString(s) <= 73 {
-		s += fmt.Sprintf(", $%.2f", p.Spent)
+		s += ", " + chart.Money(p.Spent, 2)
 	}
 	return clip(s, 80)
 }
@@ -159,12 +160,12 @@ func span(p ladder.Progress) string {
 }
 
 func spent(p ladder.Progress) string {
-	s := fmt.Sprintf("$%.2f spent", p.Spent)
+	s := chart.Money(p.Spent, 2) + " spent"
 	if p.Total > 0 {
-		s += fmt.Sprintf(" of about $%.2f", p.Total)
+		s += " of about " + chart.Money(p.Total, 2)
 	}
 	if p.Limit > 0 {
-		s += fmt.Sprintf(", at most $%.2f", p.Limit)
+		s += ", at most " + chart.Money(p.Limit, 2)
 	}
 	return s
 }

@@ -380,7 +380,7 @@ func secondsOf(v float64) string {
 	case v < 600:
 		return number(v) + " s"
 	}
-	return strings.TrimSuffix(time.Duration(math.Round(v)*float64(time.Second)).String(), "0s")
+	return chart.Length(time.Duration(v * float64(time.Second)))
 }
 
 func percent(share float64) string {
@@ -393,4 +393,4 @@ func percent(share float64) string {
 	return number(100*share) + " %"
 }
 
-func money(v float64) string { return fmt.Sprintf("%.2f USD", v) }
+func money(v float64) string { return chart.Money(v, 2) }

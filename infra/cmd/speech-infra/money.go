@@ -5,6 +5,7 @@ import (
 
 	"loadline/infra/stack"
 	"loadline/internal/artifact"
+	"loadline/internal/chart"
 )
 
 // dollars is the hourly cost of so many instances; an unknown price is said to be one.
@@ -12,7 +13,7 @@ func dollars(p *artifact.Price, instances int) string {
 	if p == nil {
 		return "unknown"
 	}
-	return fmt.Sprintf("$%.2f", p.PerHour*float64(instances))
+	return chart.Money(p.PerHour*float64(instances), 2)
 }
 
 // bounds is between how many instances a model runs once it is deployed.
