@@ -96,7 +96,7 @@ func validateText(p *artifact.Plan, file string, r audit.Report) string {
 		if !c.OK {
 			mark = "DIFFERS"
 		}
-		fmt.Fprintf(&b, "  %s %s: %s: %s", mark, c.Resource, c.Field, c.Found)
+		fmt.Fprintf(&b, "  %s %s: %s: %s", mark, c.Resource, c.Field, c.Read())
 		if !c.OK {
 			fmt.Fprintf(&b, ", the plan has %s", c.Expected)
 		}

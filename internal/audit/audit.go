@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -258,6 +259,22 @@ func shown(v any) string {
 		return v
 	}
 	return fmt.Sprint(v)
+}
+
+// Read is what was found, for people: a number to its third decimal where it is as expected, as it stands where it is not.
+func (c Check) Read() string {
+	if v, err := strconv.ParseFloat(c.Found, 64); err == nil && c.OK {
+		return rounded(v)
+	}
+	return c.Found
+}
+
+// rounded is a number that people read and nothing is computed from.
+func rounded(v float64) string {
+	if math.Abs(v) < 1 {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return strconv.FormatFloat(math.Round(1000*v)/1000, 'f', -1, 64)
 }
 
 // near says whether two numbers are the same but for how they were written.

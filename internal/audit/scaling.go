@@ -114,13 +114,13 @@ func (c Changes) Lines() []string {
 			verb = "change"
 		}
 		what := "steps " + stepText(p.Steps, p.Adjustment)
-		if p.Type == capacity.TargetTracking {
-			what = "tracks " + shown(p.Target) + " of " + metricText(p.Metric) + ", cooldowns " + shown(p.OutCooldown) + " and " + shown(p.InCooldown) + " s"
+		if p.Type == capacity.TargetTracking && p.Target != nil {
+			what = "tracks " + rounded(*p.Target) + " of " + metricText(p.Metric) + ", cooldowns " + shown(p.OutCooldown) + " and " + shown(p.InCooldown) + " s"
 		}
 		out = append(out, verb+" policy "+p.Name+": "+what)
 	}
 	for _, a := range c.PutAlarms {
-		out = append(out, "put alarm "+a.Name+": "+a.Statistic+" of "+metricText(a.Metric)+" "+a.Comparison+" "+shown(a.Threshold)+", "+shown(a.Evaluation)+" × "+shown(a.Period)+" s")
+		out = append(out, "put alarm "+a.Name+": "+a.Statistic+" of "+metricText(a.Metric)+" "+a.Comparison+" "+rounded(a.Threshold)+", "+shown(a.Evaluation)+" × "+shown(a.Period)+" s")
 	}
 	for _, n := range c.Delete {
 		out = append(out, "delete policy "+n+", which an earlier plan made")
