@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -161,10 +162,13 @@ func plain(err error) error {
 	return err
 }
 
-// root is the first error below the SDK's own wrappings.
+// root is the first error below the SDK's own wrappings, and what may listen where on this machine nothing does.
 func root(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
+		if errors.Is(u, syscall.ECONNREFUSED) && loopback(u.URL) {
+			return fmt.Errorf("%w (sagemaker-local serve starts a local account, and says where)", u)
+		}
 		return u
 	}
 	return err
