@@ -19,8 +19,9 @@ import (
 var version string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), command.Ends(signal.Ignored)...)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see command.Output; not Ignore, which child processes would inherit
+	code := run(ctx, os.Args[1:], command.NewOutput(os.Stdout), os.Stderr)
 	stop()
 	os.Exit(code)
 }

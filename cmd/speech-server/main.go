@@ -17,8 +17,9 @@ var version string
 
 func main() {
 	// A second signal changes nothing: the first has said it all, and what it began ends in time.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], command.Env(os.Environ()), os.Stdout, os.Stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), command.Ends(signal.Ignored)...)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see command.Output; not Ignore, which child processes would inherit
+	code := run(ctx, os.Args[1:], command.Env(os.Environ()), command.NewOutput(os.Stdout), os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -120,6 +120,9 @@ func emit(p *artifact.Plan, format string) (string, error) {
 	return plan.Emit(p, format)
 }
 
+// mostInstances is beyond what any account has of one kind.
+const mostInstances = 1_000_000
+
 // misused lists every mistake in how the flags were set.
 func (f *planFlags) misused(set func(string) bool) error {
 	var bad []error
@@ -131,23 +134,26 @@ func (f *planFlags) misused(set func(string) bool) error {
 	s := f.scenario
 	add(f.qmax == "", "--qmax FILE is missing: the ladder to plan on (tts-bench qmax makes one)")
 	add(f.ttotal == "" && f.assume == 0, "--ttotal FILE or --assume-t-total 320 is missing: how long a scale-out takes")
+	add(f.assume > 24*time.Hour, "--assume-t-total %s: at most a day", f.assume)
 	add(f.ttotal != "" && set("assume-t-total"), "--ttotal and --assume-t-total exclude each other: a time is measured or assumed")
 	for _, v := range []struct {
 		name  string
 		value float64
 	}{{"peak-rps", s.PeakRPS}, {"peak-streams", s.PeakStreams}, {"trough-rps", s.TroughRPS}, {"trough-streams", s.TroughStreams}, {"slo-ms", f.sloMS}} {
 		zero := v.value == 0 && strings.HasPrefix(v.name, "trough") // nothing at night
-		add(set(v.name) && !zero && !(v.value > 0 && v.value < 1e12), "--%s %g: it must be above 0", v.name, v.value)
+		add(set(v.name) && !zero && !(v.value > 0), "--%s %g: it must be above 0", v.name, v.value)
+		add(v.value >= 1e12, "--%s %g: it must be below 1e12", v.name, v.value)
 	}
 	add(!set("peak-rps") && !set("peak-streams"), "--peak-rps or --peak-streams is missing: the load to plan for")
 	add(set("peak-rps") && set("peak-streams"), "--peak-rps and --peak-streams exclude each other")
 	add(set("trough-rps") && set("trough-streams"), "--trough-rps and --trough-streams exclude each other")
 	add(s.MinFloor < 1, "--min-floor %d: an endpoint keeps at least 1 instance", s.MinFloor)
+	add(s.MinFloor > mostInstances, "--min-floor %d: at most %d instances", s.MinFloor, mostInstances)
 	add(s.Routing != capacity.RouteRandom && s.Routing != capacity.RouteLOR, "--routing %q: random or lor", s.Routing)
 	add(!(s.Epsilon > 0 && s.Epsilon < 1), "--epsilon %g: a probability between 0 and 1", s.Epsilon)
-	add(s.Spare < 0, "--spare %d: 0 or more instances", s.Spare)
+	add(s.Spare < 0 || s.Spare > mostInstances, "--spare %d: 0 to %d instances", s.Spare, mostInstances)
 	add(set("quota") && s.Quota < 1, "--quota %d: at least 1 instance", s.Quota)
-	add(set("chars-mean") && !(s.CharsMean > 0 && s.CharsMean < 1e6), "--chars-mean %g: it must be above 0", s.CharsMean)
+	add(set("chars-mean") && !(s.CharsMean > 0 && s.CharsMean < 1e6), "--chars-mean %g: it must be above 0 and below 1e6", s.CharsMean)
 	add(f.ceiling <= 0, "--ceiling %s: it must be above 0", f.ceiling)
 	add(s.Rule != capacity.RuleFlow && s.Rule != capacity.RuleSlots, "--rule %q: flow or slots", s.Rule)
 	add(f.emit != "" && !slices.Contains(emitted, f.emit), "--emit %q: one of %s", f.emit, strings.Join(emitted, ", "))

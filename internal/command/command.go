@@ -1,8 +1,8 @@
 // Package command is how every program here is called: what it answers to a word or a flag that it does not know, which
 // version it is, whom it asks before it changes something, and where it keeps what outlives it.
 //
-// Which commands a program has, and what they do, is left to the program; so is reading the environment, signals and the end
-// of the process.
+// Which commands a program has, and what they do, is left to the program; so is reading the environment, taking signals and
+// the end of the process.
 //
 //	root := command.Root("tts-bench", "measure a speech endpoint", version)
 //	root.AddCommand(…)
@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -75,10 +77,56 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 		}
 	}
 	err := root.ExecuteContext(ctx)
+	if out, ok := stdout.(*Output); ok && err == nil {
+		err = out.lost()
+	}
 	if err != nil && !errors.Is(err, exit.Said) {
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 	}
 	return exit.Code(err)
+}
+
+// Ends are the signals that end a program in order, with everything put back that it changed: a terminal that is closed too,
+// unless it was started to outlive that (nohup). ignored is signal.Ignored.
+func Ends(ignored func(os.Signal) bool) []os.Signal {
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	return ends
+}
+
+// Output is a program's standard output, which Run asks at the end whether all of it was written. Where the reader has left
+// (| head), a program goes on: what it measures is kept, and what it changed it puts back. For that, a program takes SIGPIPE,
+// which would end it otherwise.
+type Output struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error // the first
+}
+
+// NewOutput is an output onto a file.
+func NewOutput(to io.Writer) *Output { return &Output{to: to} }
+
+func (o *Output) Write(p []byte) (int, error) {
+	n, err := o.to.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
+}
+
+func (o *Output) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil || errors.Is(o.err, syscall.EPIPE) {
+		return nil
+	}
+	return fmt.Errorf("what was to be printed is lost, at least in part: %w", o.err)
 }
 
 // Version is linked, else the module's, else "devel".

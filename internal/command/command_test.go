@@ -3,8 +3,12 @@ package command
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -40,6 +44,40 @@ func TestRun(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), c.out) || c.out == "" && out.Len() > 0 || err.String() != c.err {
 			t.Errorf("%q says %q and %q", c.args, out.String(), err.String())
+		}
+	}
+}
+
+// TestOutput: a result that could not be written is no success; a reader that has left is none of the program's business.
+func TestOutput(t *testing.T) {
+	for _, c := range []struct {
+		fails error
+		code  int
+		err   string
+	}{
+		{nil, exit.OK, ""},
+		{syscall.EPIPE, exit.OK, ""},
+		{syscall.ENOSPC, exit.No, "prog: what was to be printed is lost, at least in part: no space left on device\n"},
+	} {
+		root := Root("prog", "a program", "1.2.3")
+		out := NewOutput(failing{c.fails})
+		root.RunE = func(*cobra.Command, []string) error { fmt.Fprintln(out, "a line"); return nil }
+		var err bytes.Buffer
+		if code := Run(t.Context(), root, nil, nil, out, &err); code != c.code || err.String() != c.err {
+			t.Errorf("%v: it ends with %d and says %q", c.fails, code, err.String())
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write(p []byte) (int, error) { return len(p), f.err }
+
+func TestEnds(t *testing.T) {
+	for _, ignored := range []bool{false, true} {
+		ends := Ends(func(s os.Signal) bool { return ignored && s == syscall.SIGHUP })
+		if slices.Contains(ends, os.Signal(syscall.SIGHUP)) == ignored || !slices.Contains(ends, os.Signal(syscall.SIGTERM)) {
+			t.Errorf("ignored %t: %v", ignored, ends)
 		}
 	}
 }

@@ -28,8 +28,8 @@ func check(in Input) (notes []string, err error) {
 	if in.SLOMS != 0 && in.SLOMS != q.SLOMS {
 		refuse("--slo-ms %g: the ladder was judged by %g ms, and its Q_max holds for that alone; tts-bench qmax --slo-ms %g", in.SLOMS, q.SLOMS, in.SLOMS)
 	}
-	if !(s.SurgeRatio >= 1) || math.IsInf(s.SurgeRatio, 0) {
-		refuse("--surge-ratio %g: load grows by a ratio of 1 or more (1: not at all)", s.SurgeRatio)
+	if !(s.SurgeRatio >= 1 && s.SurgeRatio <= 100) {
+		refuse("--surge-ratio %g: load grows by a ratio of 1 (not at all) to 100", s.SurgeRatio)
 	}
 	if s.TroughRPS > 0 && s.PeakRPS > 0 && s.TroughRPS > s.PeakRPS {
 		refuse("--trough-rps %g is above --peak-rps %g", s.TroughRPS, s.PeakRPS)

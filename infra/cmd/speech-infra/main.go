@@ -18,8 +18,9 @@ import (
 var version string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, newApp(os.Environ(), os.Stdin, os.Stdout, os.Stderr), os.Args[1:])
+	ctx, stop := signal.NotifyContext(context.Background(), command.Ends(signal.Ignored)...)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // see command.Output; not Ignore, which child processes would inherit
+	code := run(ctx, newApp(os.Environ(), os.Stdin, command.NewOutput(os.Stdout), os.Stderr), os.Args[1:])
 	stop()
 	os.Exit(code)
 }
