@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"loadline/internal/artifact"
@@ -27,6 +28,13 @@ func openLoop(c load.Config) measure.OpenLoop {
 		sent, err := load.Open(ctx, c, rung, at, observe)
 		return openloop.Sent{Client: sent.Client, Origin: sent.Origin, Planned: sent.Planned, Dropped: sent.Dropped, Peak: sent.Peak, Invalid: sent.Invalid}, err
 	}
+}
+
+// connects keeps in a record's settings how the client resolves and connects, and says the first of it.
+func connects(settings map[string]any, tr load.Transport) string {
+	settings["connections"] = tr.Policy()
+	first, _, _ := strings.Cut(tr.Policy(), "; ")
+	return "connections: " + first + " (all of it: settings.connections of the record)"
 }
 
 // pollEvery is the pause between looks at an endpoint, where none is asked for.

@@ -465,7 +465,7 @@ func (a *app) proveSageMaker(cmd *cobra.Command, j *proveJob) error {
 		doc.RequestLog = files.LogName()
 		c.Keep = files.Rung
 	}
-	live.Note("connections: " + tr.Policy())
+	live.Note(connects(doc.Settings, tr))
 	doc, err = measure.Prove(ctx, c)
 	live.Close()
 	return a.finishProve(j, doc, files, live, err)

@@ -449,7 +449,7 @@ func (a *app) measure(ctx context.Context, j *qmaxJob, c measure.Config, tr load
 	c.Prober = load.NewClosed(load.Config{
 		Transport: tr, Texts: j.texts.At, Deadline: j.deadline, Start: c.Start, MaxStreams: j.maxN, Seq: seq, Seed: uint64(j.seed),
 	})
-	live.Note(wrap("connections: " + tr.Policy()))
+	live.Note(connects(doc.Settings, tr))
 	doc, err = measure.QMax(ctx, c)
 	live.Close()
 	return a.finishQMax(j, doc, files, err)

@@ -409,7 +409,7 @@ func (a *app) measureRates(ctx context.Context, j *ratesJob, c measure.RatesConf
 	c.Save = func(doc *artifact.Rates, requests []sample.Request) error {
 		return journal{files, live}.save(doc, requests)
 	}
-	live.Note("connections: " + tr.Policy())
+	live.Note(connects(doc.Settings, tr))
 	doc, err := measure.Rates(ctx, c)
 	live.Close()
 	return a.finishRates(j, doc, files, err)

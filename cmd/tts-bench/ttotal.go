@@ -380,7 +380,7 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 		defer files.Close()
 		c.Keep = files.Rung
 	}
-	live.Note("connections: " + tr.Policy())
+	live.Note(connects(doc.Settings, tr))
 	doc, err = measure.TTotal(ctx, c)
 	live.Close()
 	return a.finishTTotal(j, doc, files, live, err)
