@@ -371,3 +371,20 @@ func TestLadderTable(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswerPaced: where replies are held back to playback, what was completed is not said to be the most.
+func TestAnswerPaced(t *testing.T) {
+	rung := func(n int, s, sound float64) ladder.Rung {
+		x := float64(n) / s
+		return ladder.Rung{N: n, Valid: true, X: x, SMean: &s, EndedNS: 60e9, AudioS: sound * x * 60}
+	}
+	doc := &artifact.QMax{QMax: new(8), Verdict: "certified", Mu: ladder.Interval{Value: 0.8}, Rungs: []ladder.Rung{rung(1, 10, 10), rung(8, 10, 10)}}
+	said := strings.Join(strings.Fields(answer(doc)), " ")
+	if !strings.Contains(said, "One instance completed at most 0.8 requests a second, with 8 in flight: its replies are sent no faster than they are played (10 s for 10 s of sound)") {
+		t.Error(said)
+	}
+	doc.Rungs[0] = rung(1, 1.2, 10)
+	if said := answer(doc); !strings.Contains(said, "One instance completes at most 0.8 requests a second") {
+		t.Error(said)
+	}
+}

@@ -225,7 +225,10 @@ func answer(doc *artifact.QMax) string {
 		}
 		say("By pass: %s; the smallest counts.", strings.Join(passes, ", "))
 	}
-	if doc.Mu.Value > 0 {
+	if top, sound, paced := doc.Paced(); paced {
+		say("One %s completed at most %.1f requests a second, with %d in flight: its replies are sent no faster than they are played (%s for %s of sound), however few there are, so with more in flight it may complete more.",
+			one(doc.Target), top.X, top.N, short(seconds(*top.SMean)), short(seconds(sound)))
+	} else if doc.Mu.Value > 0 {
 		s := fmt.Sprintf("One %s completes at most %.1f requests a second", one(doc.Target), doc.Mu.Value)
 		if doc.Mu.Low != nil && doc.Mu.High != nil {
 			s += fmt.Sprintf(" (%.1f to %.1f)", *doc.Mu.Low, *doc.Mu.High)

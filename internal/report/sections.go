@@ -94,7 +94,9 @@ func ladderFigure(id string, q *artifact.QMax) chart.Figure {
 		desc += fmt.Sprintf(" The objective of %s is met up to %d in flight.", millis(q.SLOMS), *q.QMax)
 	}
 	below := chart.Panel{Y: chart.Axis{Label: "completed a second"}, Series: []chart.Series{rate}, Height: 120}
-	if q.Mu.Value > 0 {
+	if top, _, paced := q.Paced(); paced {
+		desc += fmt.Sprintf(" It completed at most %s a second, with %d in flight: its replies are sent no faster than they are played.", number(top.X), top.N)
+	} else if q.Mu.Value > 0 {
 		below.Rules = []chart.Rule{{Label: "μ", At: q.Mu.Value}}
 		desc += fmt.Sprintf(" It completes at most %s a second.", number(q.Mu.Value))
 	}
