@@ -76,8 +76,8 @@ func Fleet(id, title string, runs []artifact.SimulationRun, slo float64) chart.F
 func told(runs []artifact.SimulationRun) string {
 	var lines []string
 	for _, r := range runs {
-		lines = append(lines, fmt.Sprintf("%s: up to %d instances, %.1f instance-hours, %.2f %% late or not served, p95 %.3g s, %d changes of capacity, %d changes of direction.",
-			cmp.Or(r.Label, "run"), r.PeakInstances, r.InstanceHours, 100*r.BadShare(), r.P95, len(r.Changes), r.DirectionChanges))
+		lines = append(lines, fmt.Sprintf("%s: up to %s instances, %s instance-hours, %.2f %% late or not served, p95 %.3g s, %s changes of capacity, %s changes of direction.",
+			cmp.Or(r.Label, "run"), count(r.PeakInstances), number(r.InstanceHours), 100*r.BadShare(), r.P95, count(len(r.Changes)), count(r.DirectionChanges)))
 	}
 	return strings.Join(lines, " ")
 }

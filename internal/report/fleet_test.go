@@ -18,7 +18,7 @@ func TestFleet(t *testing.T) {
 		return r
 	}
 	one := Fleet("f", "one run", []artifact.SimulationRun{run("flow", 0)}, 3).SVG()
-	for _, want := range []string{"desired", "in service", "2 to 3, loadline-rate", "objective", "flow: up to 3 instances, 2.0 instance-hours, 0.00 % late or not served"} {
+	for _, want := range []string{"desired", "in service", "2 to 3, loadline-rate", "objective", "flow: up to 3 instances, 2 instance-hours, 0.00 % late or not served"} {
 		if !strings.Contains(one, want) {
 			t.Errorf("the picture lacks %q", want)
 		}

@@ -190,7 +190,7 @@ func (p *page) head(r Records) {
 		q := r.QMax[0].Record
 		of(q.Header)
 		if q.QMax != nil {
-			lede = append(lede, fmt.Sprintf("One instance holds %d requests at once with %s of %s within %s.", *q.QMax, percentile(q.Percentile), mark(q.SLOOn), millis(q.SLOMS)))
+			lede = append(lede, fmt.Sprintf("One instance holds %s requests at once with %s of %s within %s.", count(*q.QMax), percentile(q.Percentile), mark(q.SLOOn), millis(q.SLOMS)))
 		} else {
 			lede = append(lede, "No concurrency was certified: "+cmp.Or(q.Reason, "no rung met the objective")+".")
 		}

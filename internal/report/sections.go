@@ -24,15 +24,15 @@ func (p *page) ladder(f Filed[*artifact.QMax], i int) {
 	case q.QMax == nil:
 		s.Text = append(s.Text, "No concurrency was certified: "+cmp.Or(q.Reason, "no rung met the objective")+".")
 	case c != nil:
-		s.Text = append(s.Text, fmt.Sprintf("With %d requests in flight %s of %s lay %s. Certificate: %d of %d fresh samples late, worth %.0f independent ones; %.0f %% confidence.",
-			*q.QMax, percentile(q.Percentile), mark(q.SLOOn), target, c.Late, c.N, c.NEff, 100*c.Confidence))
+		s.Text = append(s.Text, fmt.Sprintf("With %s requests in flight %s of %s lay %s. Certificate: %s of %s fresh samples late, worth %s independent ones; %.0f %% confidence.",
+			count(*q.QMax), percentile(q.Percentile), mark(q.SLOOn), target, count(c.Late), count(c.N), count(int(c.NEff+0.5)), 100*c.Confidence))
 	default:
-		s.Text = append(s.Text, fmt.Sprintf("With %d requests in flight %s of %s lay %s, without a certificate: %s.", *q.QMax, percentile(q.Percentile), mark(q.SLOOn), target, q.Verdict))
+		s.Text = append(s.Text, fmt.Sprintf("With %s requests in flight %s of %s lay %s, without a certificate: %s.", count(*q.QMax), percentile(q.Percentile), mark(q.SLOOn), target, q.Verdict))
 	}
 	if q.Bracket.Fail > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("The highest that passed is %d, the lowest that did not %d.", q.Bracket.Pass, q.Bracket.Fail))
+		s.Text = append(s.Text, fmt.Sprintf("The highest that passed is %s, the lowest that did not %s.", count(q.Bracket.Pass), count(q.Bracket.Fail)))
 	} else if q.Bracket.Pass > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("Nothing above %d missed the objective: Q_max is a lower bound.", q.Bracket.Pass))
+		s.Text = append(s.Text, fmt.Sprintf("Nothing above %s missed the objective: Q_max is a lower bound.", count(q.Bracket.Pass)))
 	}
 	s.Charts = append(s.Charts, drawnFigure(ladderFigure(fmt.Sprintf("ladder-%d", i+1), q), "Rungs that are not valid decide nothing and are left out of the picture; the table has them."))
 	t := table{Caption: "every rung", Label: "rungs", Folded: true, Heads: heads("in flight", "why", "verdict", "#p95", "#p95 at most", "#a second", "#samples", "#late", "#failed")}
@@ -41,14 +41,14 @@ func (p *page) ladder(f Filed[*artifact.QMax], i int) {
 		if !r.Valid {
 			verdict = "not valid: " + r.Cause
 		}
-		t.Rows = append(t.Rows, []string{strconv.Itoa(r.N), string(r.Purpose), verdict, optional(r.P95, millis), optional(r.P95Upper, millis), number(r.X), strconv.Itoa(r.Samples), strconv.Itoa(r.Late), strconv.Itoa(r.Samples - r.OK)})
+		t.Rows = append(t.Rows, []string{count(r.N), string(r.Purpose), verdict, optional(r.P95, millis), optional(r.P95Upper, millis), number(r.X), count(r.Samples), count(r.Late), count(r.Samples - r.OK)})
 	}
 	s.Tables = append(s.Tables, t)
 	held := card{Name: "Q_max, requests one instance holds", Value: "none certified", From: source{Field: "q_max", How: q.Verdict}}
 	if q.QMax != nil {
-		held.Value = strconv.Itoa(*q.QMax)
+		held.Value = count(*q.QMax)
 		if c := q.Certificate; c != nil {
-			held.Note = fmt.Sprintf("%d of %d late, %.0f %% confidence", c.Late, c.N, 100*c.Confidence)
+			held.Note = fmt.Sprintf("%s of %s late, %.0f %% confidence", count(c.Late), count(c.N), 100*c.Confidence)
 			held.From.How = "sequential test of the share of late requests on fresh samples; the certificate beside it"
 		}
 	}
@@ -122,7 +122,7 @@ func (p *page) openLoop(f Filed[*artifact.Rates], i int) {
 		if r.P95Low != nil && r.P95High != nil {
 			span = millis(*r.P95Low) + "–" + millis(*r.P95High)
 		}
-		t.Rows = append(t.Rows, []string{number(r.Rate), fmt.Sprintf("%.0f %%", 100*r.Share), verdict, optional(r.P95, millis), span, number(r.Mean), optional(r.Predicted, number), number(r.TenMax), strconv.Itoa(r.Samples), strconv.Itoa(r.Late)})
+		t.Rows = append(t.Rows, []string{number(r.Rate), fmt.Sprintf("%.0f %%", 100*r.Share), verdict, optional(r.P95, millis), span, number(r.Mean), optional(r.Predicted, number), number(r.TenMax), count(r.Samples), count(r.Late)})
 		if !r.Valid {
 			continue
 		}
@@ -225,12 +225,12 @@ func (p *page) plan(f Filed[*artifact.Plan], i int) {
 		}
 		t.Rows = append(t.Rows, []string{name, slots, flow})
 	}
-	row("instances at the peak", func(r capacity.Rule) string { return strconv.Itoa(r.Peak) })
+	row("instances at the peak", func(r capacity.Rule) string { return count(r.Peak) })
 	row("they complete, a second", func(r capacity.Rule) string { return number(r.FleetRPS) })
 	row("they are asked for, a second", func(r capacity.Rule) string { return number(r.PeakRPS) })
 	row("one may carry, a second", func(r capacity.Rule) string { return optional(r.LambdaStar, number) })
 	row("bound that binds", func(r capacity.Rule) string { return cmp.Or(r.Binding, "–") })
-	row("min to max", func(r capacity.Rule) string { return fmt.Sprintf("%d–%d", r.Min, r.Max) })
+	row("min to max", func(r capacity.Rule) string { return count(r.Min) + "–" + count(r.Max) })
 	row("T, with detection", func(r capacity.Rule) string { return secondsOf(r.Lag.T) })
 	row("an hour at the minimum", func(r capacity.Rule) string { return optional(r.Cost.Min, money) })
 	row("an hour at the trough", func(r capacity.Rule) string { return optional(r.Cost.Trough, money) })
@@ -244,7 +244,7 @@ func (p *page) plan(f Filed[*artifact.Plan], i int) {
 			if o == nil {
 				return
 			}
-			r := []string{name, strconv.Itoa(o.Instances), "–", "–", "–", "–", o.Why}
+			r := []string{name, count(o.Instances), "–", "–", "–", "–", o.Why}
 			if u := o.Usual; u != nil {
 				r[2], r[4], r[5] = percent(u.BadShare), secondsOf(u.P95), number(u.InstanceHours)
 			}
@@ -276,7 +276,7 @@ func (p *page) plan(f Filed[*artifact.Plan], i int) {
 		p.Findings = findingsOf(d.Findings)
 	}
 	rule := d.Selected()
-	p.figures(f.File, d.RunID, card{Name: "instances at the peak", Value: strconv.Itoa(rule.Peak), Note: d.Rule + " rule, " + cmp.Or(rule.Binding, "no bound") + " binds", From: source{Field: d.Rule + ".peak_instances", How: "⌈peak over what one may carry⌉"}})
+	p.figures(f.File, d.RunID, card{Name: "instances at the peak", Value: count(rule.Peak), Note: d.Rule + " rule, " + cmp.Or(rule.Binding, "no bound") + " binds", From: source{Field: d.Rule + ".peak_instances", How: "⌈peak over what one may carry⌉"}})
 	if rule.LambdaStar != nil {
 		p.figures(f.File, d.RunID, card{Name: "λ*, what one may carry", Value: number(*rule.LambdaStar) + "/s", Note: optional(rule.Rho, func(v float64) string { return percent(v) + " of μ" }), From: source{Field: d.Rule + ".lambda_rps", How: "the smallest of the bounds; " + rule.Binding + " binds"}})
 	}
@@ -300,13 +300,13 @@ func (p *page) simulation(f Filed[*artifact.Simulation], i int) {
 	t := table{Caption: "what each did", Label: "runs", Heads: heads("policies", "#late or not served", "#p95", "#instance-hours", "#money", "#most instances", "#changes of direction")}
 	changes := table{Caption: "every change of capacity", Label: "changes", Folded: true, Heads: heads("at", "policies", "#from", "#to", "decided by", "cause")}
 	for _, r := range d.Runs {
-		t.Rows = append(t.Rows, []string{cmp.Or(r.Label, "run"), percent(r.BadShare()), secondsOf(r.P95), number(r.InstanceHours), optional(r.Cost, money), strconv.Itoa(r.PeakInstances), strconv.Itoa(r.DirectionChanges)})
+		t.Rows = append(t.Rows, []string{cmp.Or(r.Label, "run"), percent(r.BadShare()), secondsOf(r.P95), number(r.InstanceHours), optional(r.Cost, money), count(r.PeakInstances), count(r.DirectionChanges)})
 		for _, c := range append(slices.Clone(r.Changes), r.Refusals...) {
 			cause := c.Cause
 			if c.Status != "" && c.Status != "Successful" {
 				cause = c.Status + ": " + cause
 			}
-			changes.Rows = append(changes.Rows, []string{secondsOf(c.At), cmp.Or(r.Label, "run"), strconv.Itoa(c.From), strconv.Itoa(c.To), c.Policy, cause})
+			changes.Rows = append(changes.Rows, []string{secondsOf(c.At), cmp.Or(r.Label, "run"), count(c.From), count(c.To), c.Policy, cause})
 		}
 	}
 	s.Tables = append(s.Tables, t)
@@ -365,6 +365,9 @@ func optional(v *float64, say func(float64) string) string {
 	}
 	return say(*v)
 }
+
+// count is how many there are.
+func count(n int) string { return number(float64(n)) }
 
 func number(v float64) string { return chart.Label(chart.Number, v) }
 
