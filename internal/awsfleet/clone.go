@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
 	sm "github.com/aws/aws-sdk-go-v2/service/sagemaker/types"
 
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
 )
@@ -72,7 +73,7 @@ func (v *Variant) Clone(ctx context.Context, name string) error {
 				return exit.Refuse(fmt.Errorf("clone %s failed: %s", name, aws.ToString(out.FailureReason)))
 			}
 		}
-		v.Say(fmt.Sprintf("waiting for the clone to be in service, for %s", time.Since(began).Round(time.Second)))
+		v.Say(fmt.Sprintf("waiting for the clone to be in service, for %s", chart.Length(time.Since(began))))
 		if err := b.pause(ctx); err != nil {
 			return err
 		}

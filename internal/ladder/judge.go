@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
+	"loadline/internal/chart"
 	"loadline/internal/sample"
 	"loadline/internal/stat"
 )
@@ -371,7 +371,7 @@ func Judge(c Config, p Probe, rs []sample.Request, from, to sample.Nanos, e Evid
 	r.WarmupS = (w.from - from).Duration().Seconds()
 	r.Counts = e.Counts
 	if len(rs) == 0 {
-		r.Valid, r.Cause = false, fmt.Sprintf("no request completed in the %s that were measured", (to-from).Duration().Round(time.Millisecond))
+		r.Valid, r.Cause = false, fmt.Sprintf("no request completed in the %s that were measured", chart.Length((to-from).Duration()))
 		return r
 	}
 	failures := ""

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"loadline/internal/chart"
 	"loadline/internal/sample"
 	"loadline/internal/stat"
 )
@@ -328,7 +329,7 @@ func (p *probe) cutShort() {
 func (p *probe) close(e Evidence) Rung {
 	if len(p.done) == 0 {
 		r := window{c: p.c, n: p.p.N, from: e.Began, to: e.Ended}.rung(p.p)
-		r.Counts, r.Valid, r.Cause = e.Counts, false, fmt.Sprintf("no request completed in %s", (e.Ended-e.Began).Duration().Round(time.Second))
+		r.Counts, r.Valid, r.Cause = e.Counts, false, fmt.Sprintf("no request completed in %s", chart.Length((e.Ended-e.Began).Duration()))
 		return r
 	}
 	if !p.ended {

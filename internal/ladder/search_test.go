@@ -299,7 +299,7 @@ func TestCloseWithoutRequests(t *testing.T) {
 		if _, more := s.Next(); !more {
 			t.Fatal("an invalid rung is tried again")
 		}
-		if r := s.Close(Evidence{Ended: sample.Since(time.Minute)}); r.Valid || !strings.Contains(r.Cause, "no request completed in 1m0s") {
+		if r := s.Close(Evidence{Ended: sample.Since(time.Minute)}); r.Valid || !strings.Contains(r.Cause, "no request completed in 1 min") {
 			t.Fatalf("%+v", r)
 		}
 	}

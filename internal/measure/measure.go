@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loadline/internal/artifact"
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/freeze"
 	"loadline/internal/ladder"
@@ -341,7 +342,7 @@ func (m *run) affords(p ladder.Probe) error {
 		return nil // an adaptive probe usually ends long before its limit; the deadline of the whole bounds it
 	}
 	if spent := time.Since(m.began); spent+p.Idle+p.Hold > m.Spend {
-		return fmt.Errorf("%w: the next rung (%d in flight, %s) would go beyond it", ErrSpent, p.N, p.Idle+p.Hold)
+		return fmt.Errorf("%w: the next rung (%d in flight, %s) would go beyond it", ErrSpent, p.N, chart.Length(p.Idle+p.Hold))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/ladder"
 	"loadline/internal/openloop"
@@ -229,7 +230,7 @@ func (p *proving) held(ctx context.Context, rung, n int) (proof.Held, error) {
 	h := proof.Held{N: n, Bound: p.Queue.Bound, For: p.Queue.Hold}
 	holding, release := context.WithTimeout(ctx, p.Queue.Hold)
 	defer release()
-	p.Progress.Show(time.Now(), fmt.Sprintf("holding %d requests for %s", n, p.Queue.Hold))
+	p.Progress.Show(time.Now(), fmt.Sprintf("holding %d requests for %s", n, chart.Length(p.Queue.Hold)))
 	keep := func(r sample.Request) bool {
 		if r.Rung == rung {
 			h.Requests = append(h.Requests, r)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"loadline/internal/capacity"
+	"loadline/internal/chart"
 	"loadline/internal/openloop"
 	"loadline/internal/sample"
 	"loadline/internal/stat"
@@ -151,7 +152,7 @@ func Rate(r openloop.Rung, slo time.Duration, percentile float64) Check {
 		cause = "" // latency counts from the intended start: what the client added is in it, and it holds all the same
 	}
 	if allowed := (100 - percentile) / 100; r.Valid && r.Verdict == "fail" || refused(r, allowed) {
-		bad = fmt.Sprintf("at %.2f a second, p%g is beyond %s: %d of %d late, %d refused", r.Rate, percentile, slo, c.Late, r.Samples, c.Rejected)
+		bad = fmt.Sprintf("at %.2f a second, p%g is beyond %s: %d of %d late, %d refused", r.Rate, percentile, chart.Length(slo), c.Late, r.Samples, c.Rejected)
 		cause = ""
 	}
 	c = c.settle(cause, bad)
@@ -269,7 +270,7 @@ func Grew(g Growth, within time.Duration) Check {
 	case g.Seen == 0:
 		low := g.Lasted.Seconds()
 		c.Low = &low
-		bad = fmt.Sprintf("no instance was asked for within %s of the surge: the policies do not see this load", g.Lasted.Round(time.Second))
+		bad = fmt.Sprintf("no instance was asked for within %s of the surge: the policies do not see this load", chart.Length(g.Lasted))
 	default:
 		low, at, high := g.Before.Seconds(), g.Seen.Seconds(), g.Seen.Seconds()
 		if g.Decided > 0 && g.Decided <= g.Seen {
@@ -297,7 +298,7 @@ func Survived(g Growth) Check {
 	c := g.share(Surge, "share late or not served", allowed, func(r sample.Request) bool { return r.Outcome != sample.OK || g.late(r) })
 	bad := ""
 	if c.Samples > 0 && *c.Measured > allowed {
-		bad = fmt.Sprintf("%.1f %% were late or not served, and p%g within %s allows %.0f %%: %d late, %d refused", 100**c.Measured, g.Percentile, g.SLO, 100*allowed, c.Late, c.Rejected)
+		bad = fmt.Sprintf("%.1f %% were late or not served, and p%g within %s allows %.0f %%: %d late, %d refused", 100**c.Measured, g.Percentile, chart.Length(g.SLO), 100*allowed, c.Late, c.Rejected)
 	}
 	// Latency counts from the intended start: what holds with it holds.
 	c = c.settle(g.unsent(c, bad), bad)
