@@ -19,6 +19,7 @@ import (
 	"loadline/internal/arrival"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
+	"loadline/internal/chart"
 	"loadline/internal/exit"
 	"loadline/internal/plan"
 	"loadline/internal/report"
@@ -556,7 +557,7 @@ func (a *app) playSim(ctx context.Context, name string, c sim.Config, mode strin
 		case <-ctx.Done():
 			return sim.Result{}, exit.CannotTell(fmt.Errorf("simulate %s: stopped after %s", name, short(time.Since(began))))
 		case now := <-tick.C:
-			live.Show(now, fmt.Sprintf("playing %s, %s: %.3g requests over %s, for %s so far", name, mode, c.Load.Expected(c.Load.Len()), c.Load.Len(), short(now.Sub(began))))
+			live.Show(now, fmt.Sprintf("playing %s, %s: about %s requests over %s, for %s so far", name, mode, chart.About(c.Load.Expected(c.Load.Len())), short(c.Load.Len()), short(now.Sub(began))))
 		}
 	}
 }
