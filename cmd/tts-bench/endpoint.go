@@ -129,13 +129,13 @@ func (a *app) agree(ctx context.Context, endpoint string, ask []string, yes bool
 func (a *app) live() *report.Live {
 	f, ok := a.stderr.(*os.File)
 	tty := ok && isatty.IsTerminal(f.Fd()) && a.env["TERM"] != "dumb"
-	width := 80
+	live := report.NewLive(a.stderr, tty, 80)
 	if tty {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-			width = w
+		live.Size = func() (columns, rows int) {
+			columns, rows, _ = term.GetSize(int(f.Fd())) // zeros where it cannot be told
+			return columns, rows
 		}
 	}
-	live := report.NewLive(a.stderr, tty, width)
 	live.Colour = a.env["NO_COLOR"] == ""
 	return live
 }

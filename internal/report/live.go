@@ -26,14 +26,18 @@ type Live struct {
 	tty   bool
 	width int
 	last  time.Time // of the last plain line
-	drawn int       // lines that stand on the terminal
+	drawn []int     // columns of the lines that stand on the terminal
 
-	Colour bool // may be used to repeat what words say
+	Colour bool                       // may be used to repeat what words say
+	Size   func() (columns, rows int) // of the terminal now, asked at each drawing; 0: not known. nil: the width it began with
 }
+
+// narrowest is the fewest columns that are believed of a terminal.
+const narrowest = 20
 
 // NewLive draws on w; width is the terminal's columns, used when tty.
 func NewLive(w io.Writer, tty bool, width int) *Live {
-	if width < 20 {
+	if width < narrowest {
 		width = 80
 	}
 	return &Live{w: w, tty: tty, width: width}
@@ -44,11 +48,12 @@ func (l *Live) Show(now time.Time, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tty {
-		if l.drawn > 1 {
-			l.clear()
+		width, _ := l.size()
+		if len(l.drawn) == 0 { // what was typed may stand there
+			fmt.Fprint(l.w, "\r\x1b[K")
 		}
-		fmt.Fprintf(l.w, "\r\x1b[K%s", clip(line, l.width-1))
-		l.drawn = 1
+		l.clear(width)
+		l.put([]string{clip(line, width-1)})
 		return
 	}
 	l.plain(now, line)
@@ -62,10 +67,27 @@ func (l *Live) Draw(now time.Time, p ladder.Progress) {
 		l.plain(now, Line(p))
 		return
 	}
-	rows := Frame(p, min(l.width-1, 79), l.Colour)
-	l.clear()
+	width, height := l.size()
+	l.clear(width)
+	l.put(Frame(p, min(width-1, 79), height, l.Colour))
+}
+
+// size is the terminal's now; height 0: not known.
+func (l *Live) size() (width, height int) {
+	if l.Size != nil {
+		if w, h := l.Size(); w >= narrowest {
+			l.width, height = w, h
+		}
+	}
+	return l.width, height
+}
+
+// put writes lines where the cursor is, and leaves it in the last of them.
+func (l *Live) put(rows []string) {
 	fmt.Fprint(l.w, strings.Join(rows, "\r\n"))
-	l.drawn = len(rows)
+	for _, row := range rows {
+		l.drawn = append(l.drawn, utf8.RuneCountInString(plainly.Replace(row)))
+	}
 }
 
 func (l *Live) plain(now time.Time, line string) {
@@ -79,9 +101,10 @@ func (l *Live) plain(now time.Time, line string) {
 func (l *Live) Note(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.clear()
 	if l.tty {
-		line = Fold(line, l.width-1)
+		width, _ := l.size()
+		l.clear(width)
+		line = Fold(line, width-1)
 	}
 	fmt.Fprintln(l.w, line)
 }
@@ -90,17 +113,26 @@ func (l *Live) Note(line string) {
 func (l *Live) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.clear()
+	width, _ := l.size()
+	l.clear(width)
 }
 
-func (l *Live) clear() {
-	switch {
-	case l.drawn == 1:
-		fmt.Fprint(l.w, "\r\x1b[K")
-	case l.drawn > 1: // up to its first line, and all below it away
-		fmt.Fprintf(l.w, "\x1b[%dA\r\x1b[J", l.drawn-1)
+// clear takes away what is drawn: up to its first row, and all below it. A terminal that was made narrower since has broken
+// its lines.
+func (l *Live) clear(width int) {
+	if len(l.drawn) == 0 {
+		return
 	}
-	l.drawn = 0
+	rows := 0
+	for _, columns := range l.drawn {
+		rows += max(1, (columns+width-1)/width)
+	}
+	if rows > 1 {
+		fmt.Fprintf(l.w, "\x1b[%dA\r\x1b[J", rows-1)
+	} else {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+	l.drawn = l.drawn[:0]
 }
 
 // Fold breaks a line between words where it is wider than columns; what is broken off stands two to the right.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,42 +12,117 @@ import (
 	"loadline/internal/ladder"
 )
 
-// barWidth is the columns of the bar of the percentile; the objective stands at three quarters of it.
+// barWidth is the columns of the bar of the percentile where there is room; the objective stands at three quarters of it.
 const barWidth = 32
 
-// Frame draws a rung that is being measured, a line each, none wider than width. What matters is said in words; colour only
-// repeats it.
-func Frame(p ladder.Progress, width int, colour bool) []string {
-	rows := []string{}
-	say := func(name, format string, args ...any) {
-		rows = append(rows, clip(fmt.Sprintf("  %-13s", name)+fmt.Sprintf(format, args...), width))
-	}
-	rows = append(rows, clip(p.Title, width))
+// The colours, and what takes them away again.
+const (
+	red   = "\x1b[31m"
+	green = "\x1b[32m"
+	plain = "\x1b[0m"
+)
+
+var plainly = strings.NewReplacer(red, "", green, "", plain, "")
+
+// Frame draws a rung that is being measured, none of its lines wider than width, and no more of them than height (0: as many
+// as it takes). What matters is said in words; colour only repeats it.
+func Frame(p ladder.Progress, width, height int, colour bool) []string {
+	f := frame{width: width}
+	f.title(p.Title, 4)
 	held := ""
 	if p.Held > 0 {
 		held = fmt.Sprintf(", %.1f held", p.Held)
 	}
-	say(p.Rung, "%s%s%s", p.Load, held, aim(p.Purpose))
-	say(fmt.Sprintf("p%g", p.Percentile), "%s %s", bar(p), against(p))
-	say("late", "%d of %d", p.Late, p.Done)
+	f.say(1, p.Rung, p.Load+held+aim(p.Purpose))
+	f.percentile(p)
+	late := fmt.Sprintf("%d of %d", p.Late, p.Done)
 	if p.Done > 0 {
-		rows[len(rows)-1] += fmt.Sprintf(", %.1f %%; at most %.4g %%", 100*float64(p.Late)/float64(p.Done), 100-p.Percentile)
+		late += fmt.Sprintf(", %.1f %%; at most %.4g %%", 100*float64(p.Late)/float64(p.Done), 100-p.Percentile)
 	}
-	say("proof", "%s", p.Proof)
+	f.say(5, "late", late)
+	f.say(6, "proof", p.Proof)
 	if p.Edge != "" {
-		say("edge", "%s", p.Edge)
+		f.say(7, "edge", p.Edge)
 	}
-	say("client", "%s", client(p))
-	say("time", "%s", span(p))
+	f.say(2, "client", client(p))
+	f.say(3, "time", span(p))
 	if p.Spent > 0 {
-		say("money", "%s", spent(p))
+		f.say(4, "money", spent(p))
+	}
+	return f.rows(height, colour)
+}
+
+// frame is a few named figures, one below the other.
+type frame struct {
+	width   int
+	entries []entry
+}
+
+type entry struct {
+	rows []string
+	rank int // those of the highest are left out first where there is no room
+}
+
+func (f *frame) title(s string, rank int) {
+	f.entries = append(f.entries, entry{[]string{clip(s, f.width)}, rank})
+}
+
+// nameWidth is the columns of the names, with what stands before them.
+const nameWidth = 15
+
+// say adds a figure, on as many lines as it takes.
+func (f *frame) say(rank int, name, said string) {
+	head, indent := fmt.Sprintf("  %-*s", nameWidth-2, name), nameWidth
+	if f.width < 3*nameWidth {
+		head, indent = "  "+name+" ", 2+utf8.RuneCountInString(name)+1
+	}
+	rows := strings.Split(Fold(said, max(1, f.width-indent)), "\n")
+	for i, row := range rows {
+		if i > 0 {
+			head = strings.Repeat(" ", indent)
+		}
+		rows[i] = clip(head+row, f.width)
+	}
+	f.entries = append(f.entries, entry{rows, rank})
+}
+
+// percentile adds the percentile, with as much of the bar as there is room for.
+func (f *frame) percentile(p ladder.Progress) {
+	said := against(p)
+	if room := min(barWidth, f.width-nameWidth-len("[] ")-utf8.RuneCountInString(said)); room >= 8 {
+		said = bar(p, room) + " " + said
+	}
+	f.say(0, fmt.Sprintf("p%g", p.Percentile), said)
+}
+
+func (f *frame) rows(height int, colour bool) []string {
+	lines := 0
+	for _, e := range f.entries {
+		lines += len(e.rows)
+	}
+	for height > 0 && lines > height && len(f.entries) > 1 {
+		least := 0
+		for i, e := range f.entries {
+			if e.rank >= f.entries[least].rank {
+				least = i
+			}
+		}
+		lines -= len(f.entries[least].rows)
+		f.entries = slices.Delete(f.entries, least, least+1)
+	}
+	var rows []string
+	for _, e := range f.entries {
+		rows = append(rows, e.rows...)
+	}
+	if height > 0 && len(rows) > height {
+		rows = rows[:height]
 	}
 	if colour {
 		for i, row := range rows {
-			row = strings.Replace(row, " MISSED", " \x1b[31mMISSED\x1b[0m", 1)
-			row = strings.Replace(row, " NOT FIT", " \x1b[31mNOT FIT\x1b[0m", 1)
+			row = strings.Replace(row, " MISSED", " "+red+"MISSED"+plain, 1)
+			row = strings.Replace(row, " NOT FIT", " "+red+"NOT FIT"+plain, 1)
 			if left, ok := strings.CutSuffix(row, ", met"); ok { // the verdict, not the word
-				row = left + ", \x1b[32mmet\x1b[0m"
+				row = left + ", " + green + "met" + plain
 			}
 			rows[i] = row
 		}
@@ -97,9 +173,9 @@ func aim(purpose ladder.Purpose) string {
 }
 
 // bar is the percentile on a scale that has the objective, a |, at three quarters; > where it lies beyond the scale.
-func bar(p ladder.Progress) string {
-	mark := barWidth * 3 / 4
-	b := []byte(strings.Repeat(".", barWidth))
+func bar(p ladder.Progress, width int) string {
+	mark := width * 3 / 4
+	b := []byte(strings.Repeat(".", width))
 	if p.Done > 0 {
 		full := p.At / p.SLO * float64(mark)
 		for i := range b {
@@ -107,8 +183,8 @@ func bar(p ladder.Progress) string {
 				b[i] = '='
 			}
 		}
-		if full > barWidth {
-			b[barWidth-1] = '>'
+		if full > float64(width) {
+			b[width-1] = '>'
 		}
 	}
 	b[mark] = '|'

@@ -43,15 +43,15 @@ func moments() []ladder.Progress {
 func TestProgress(t *testing.T) {
 	var got strings.Builder
 	for _, p := range moments() {
-		rows := Frame(p, 79, false)
+		rows := Frame(p, 79, 0, false)
 		for i, row := range rows {
 			if n := utf8.RuneCountInString(row); n > 79 {
 				t.Errorf("%d columns: %s", n, row)
 			}
-			if bare := strip(Frame(p, 79, true)[i]); bare != row {
+			if bare := plainly.Replace(Frame(p, 79, 0, true)[i]); bare != row {
 				t.Errorf("colour says more than words: %q and %q", bare, row)
 			}
-			if coloured := Frame(p, 79, true)[i]; strings.Contains(coloured, "\x1b[32m") && !strings.HasPrefix(row, fmt.Sprintf("  p%g ", p.Percentile)) {
+			if coloured := Frame(p, 79, 0, true)[i]; strings.Contains(coloured, "\x1b[32m") && !strings.HasPrefix(row, fmt.Sprintf("  p%g ", p.Percentile)) {
 				t.Errorf("%q is green: only a figure that meets the objective is", coloured)
 			}
 		}
@@ -75,16 +75,9 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := strings.Join(Frame(moments()[3], 79, false), "\n"); !strings.Contains(string(page), shown) {
+	if shown := strings.Join(Frame(moments()[3], 79, 0, false), "\n"); !strings.Contains(string(page), shown) {
 		t.Errorf("doc/measure.md does not show the view as it is:\n%s", shown)
 	}
-}
-
-func strip(s string) string {
-	for _, code := range []string{"\x1b[31m", "\x1b[32m", "\x1b[0m"} {
-		s = strings.ReplaceAll(s, code, "")
-	}
-	return s
 }
 
 // TestLiveFrame plays a terminal: a frame replaces the one before, a note stays above, and the end leaves nothing behind.
@@ -98,7 +91,7 @@ func TestLiveFrame(t *testing.T) {
 	l.Note("rung 1: invalid: client-bound: " + strings.Repeat("slow ", 12) + "at the end")
 	l.Draw(time.Unix(2, 0), ps[1])
 	l.Draw(time.Unix(3, 0), ps[3])
-	if got, want := screen(b.String()), append([]string{"rung 0: pass", "rung 1: invalid: client-bound: " + strings.Repeat("slow ", 8) + "slow", "  slow slow slow at the end"}, Frame(ps[3], 79, false)...); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got, want := screen(b.String()), append([]string{"rung 0: pass", "rung 1: invalid: client-bound: " + strings.Repeat("slow ", 8) + "slow", "  slow slow slow at the end"}, Frame(ps[3], 79, 0, false)...); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	l.Close()
@@ -113,6 +106,59 @@ func TestLiveFrame(t *testing.T) {
 	}
 	if got := strings.Count(plain.String(), "\n"); got != 3 {
 		t.Errorf("%d lines in two seconds off a terminal, want one a second: %q", got, plain.String())
+	}
+}
+
+// TestNarrowFrame draws the moments on small terminals: whatever there is no room for, the verdict is never cut off.
+func TestNarrowFrame(t *testing.T) {
+	for _, size := range [][2]int{{79, 24}, {59, 20}, {59, 5}, {39, 24}, {29, 3}, {19, 1}} {
+		for _, p := range moments() {
+			rows := Frame(p, size[0], size[1], false)
+			if len(rows) > size[1] {
+				t.Errorf("%v: %d rows:\n%s", size, len(rows), strings.Join(rows, "\n"))
+			}
+			for _, row := range rows {
+				if n := utf8.RuneCountInString(row); n > size[0] {
+					t.Errorf("%v: %d columns: %s", size, n, row)
+				}
+			}
+			all := strings.Join(strings.Fields(strings.Join(rows, " ")), " ")
+			if size[0] >= 29 && !strings.Contains(all, against(p)) {
+				t.Errorf("%v: the verdict %q is not whole:\n%s", size, against(p), strings.Join(rows, "\n"))
+			}
+			if size[0] >= 59 && size[1] >= 20 && !(strings.Contains(all, client(p)) && strings.Contains(all, span(p)) && !strings.Contains(all, "…")) {
+				t.Errorf("%v: something is cut off:\n%s", size, strings.Join(rows, "\n"))
+			}
+		}
+	}
+}
+
+// TestLiveResized makes the terminal narrower, shorter and wide again: a frame takes all of the one before away, as it stands
+// broken on the terminal, and what stays above is left alone.
+func TestLiveResized(t *testing.T) {
+	var b strings.Builder
+	width, height := 80, 24
+	l := NewLive(&b, true, 80)
+	l.Colour = true
+	l.Size = func() (int, int) { return width, height }
+	p := moments()[3]
+	l.Draw(time.Unix(0, 0), p)
+	rows := 0
+	for _, row := range Frame(p, 79, 0, false) {
+		rows += (utf8.RuneCountInString(row) + 39) / 40
+	}
+	b.Reset()
+	width, height = 40, 6
+	l.Draw(time.Unix(1, 0), p)
+	drawn := strings.Join(Frame(p, 39, 6, true), "\r\n")
+	if got, want := b.String(), fmt.Sprintf("\x1b[%dA\r\x1b[J%s", rows-1, drawn); got != want {
+		t.Errorf("made narrower: %q, want %q", got, want)
+	}
+	b.Reset()
+	width, height = 120, 0
+	l.Show(time.Unix(2, 0), "over")
+	if got, want := b.String(), fmt.Sprintf("\x1b[%dA\r\x1b[Jover", strings.Count(drawn, "\n")); got != want {
+		t.Errorf("made wide: %q, want %q", got, want)
 	}
 }
 
