@@ -110,6 +110,18 @@ func TestKokoroTexts(t *testing.T) {
 	if _, whole, err := p.post("/invocations", fields{"text": long, "format": "pcm", "stream": false}); err != nil || !bytes.Equal(streamed, whole) {
 		t.Errorf("%d bytes streamed, %d whole: %v", len(streamed), len(whole), err)
 	}
+	// A pause adds its own length.
+	said := func(text string) int {
+		res, b, err := p.post("/invocations", fields{"text": text, "format": "pcm", "stream": false})
+		if err != nil || res.StatusCode != 200 {
+			t.Errorf("%s: %v %.200s", text, err, b)
+		}
+		return len(b) / 2
+	}
+	alone := said("Hello there.") + said("Good day.")
+	if got := said(`<break time="300ms"/> Hello there. [pause:1s] Good day. <break strength="x-weak"/>`) - alone; got != 24*1400 {
+		t.Errorf("three pauses add %d samples, want %d", got, 24*1400)
+	}
 	// Formats, by both routes.
 	for _, format := range []string{"mp3", "opus", "wav", "pcm"} {
 		for path, body := range map[string]fields{"/invocations": {"text": "Hello there.", "format": format}, "/v1/audio/speech": {"input": "Hello there.", "response_format": format}} {

@@ -93,7 +93,7 @@ func TestSilentTexts(t *testing.T) {
 	if len(asked) > 0 {
 		t.Errorf("the engine was asked for %q", asked)
 	}
-	for text, want := range map[string]int{"[pause:1s] Hello": 1, "Hello\n\n\n\nworld": 2, "A1. B2. C3. … E5. F6. G7. H8. I9. J10.": 9} {
+	for text, want := range map[string]int{"[pause:1] Hello": 1, "Hello\n\n\n\nworld": 2, "A1. B2. C3. … E5. F6. G7. H8. I9. J10.": 9} {
 		asked = nil
 		w := call(s, "POST", "/invocations", fmt.Sprintf(`{"text": %q}`, text))
 		if w.Code != 200 || len(asked) != want || w.Body.Len() != 44+want*len(block100) {

@@ -79,7 +79,7 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request, parse parse
 		s.refuse(w, id, asFault(err))
 		return
 	}
-	sentences, err := s.sentences(a)
+	parts, removed, err := s.parts(a)
 	if err != nil {
 		s.refuse(w, id, asFault(err))
 		return
@@ -92,9 +92,9 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request, parse parse
 	}
 	a.ID, a.Arrived = id, time.Now() // its wait counts from here
 	out := http.NewResponseController(w)
-	sp := s.speak(r.Context(), out, t, a, list(sentences))
+	sp := s.speak(r.Context(), out, t, a, list(parts))
 	defer sp.end()
-	sp.removed = speech.Tags(a.Text, maxOmissions)
+	sp.removed = removed
 	wr := &reply{ctx: sp.ctx, w: w, out: out, wait: s.cfg.WriteWait, format: a.format, codec: s.cfg.Codecs[a.format], rate: a.rate, tune: s.tuner(a.rate),
 		trailers: wantsTrailers(r)}
 	if s.cfg.Instance != "" {
@@ -133,18 +133,28 @@ func (s *Server) invocations(w http.ResponseWriter, r *http.Request, parse parse
 	panic(http.ErrAbortHandler)
 }
 
-// sentences is the script of a text.
-func (s *Server) sentences(a ask) ([]string, error) {
-	all := []string{a.Text}
+// parts is the script of a text, and the first of the tags that do nothing.
+func (s *Server) parts(a ask) (parts []speech.Part, removed []string, err error) {
+	var split speech.Splitter
 	if s.info.Whole {
-		all[0] = strings.ReplaceAll(speech.Clean(a.Text), "\n", " ")
+		parts = split.Uncut(a.Text)
 	} else {
-		all = speech.Sentences(a.Text)
+		parts = append(split.Write(a.Text), split.Flush()...)
 	}
-	if a.resume >= len(all) {
-		return nil, invalid("resume_at", "resume_at is %d: the text has %d sentences", a.resume, len(all))
+	left := a.resume
+	for len(parts) > 0 && left > 0 {
+		if !parts[0].More {
+			left--
+		}
+		parts = parts[1:]
 	}
-	return all[a.resume:], nil
+	if len(parts) == 0 {
+		return nil, nil, invalid("resume_at", "resume_at is %d: the text has %d sentences", a.resume, a.resume-left)
+	}
+	if d := split.Pause(); d > 0 {
+		parts = append(parts, speech.Part{Pause: d})
+	}
+	return parts, split.Tags(), nil
 }
 
 // tuner changes the engine's rate into another, nil where they are one.

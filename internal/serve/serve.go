@@ -60,7 +60,8 @@ type Info struct {
 type Request struct {
 	ID      string
 	Text    string
-	Index   int     // of the sentence in its text; a listener waits for the first
+	Index   int     // of the sentence in its text, or of what of it stands between pauses; a listener waits for the first
+	More    bool    // the sentence goes on after a pause
 	Voice   string  // "" is the engine's default
 	Speed   float64 // 0.5 to 2
 	Arrived time.Time

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
+
+	"loadline/internal/speech"
 )
 
 // Limits of a session.
@@ -405,16 +407,16 @@ func (n *session) say(t *text) bool {
 	a := t.ask
 	a.Arrived = time.Now()
 	given := false
-	sp := n.s.speak(t.ctx, nil, ticket, a, func(ctx context.Context) (string, bool, error) {
+	sp := n.s.speak(t.ctx, nil, ticket, a, func(ctx context.Context) (speech.Part, bool, error) {
 		if !given {
 			given = true
 			return first, false, nil
 		}
-		s, waited, err := t.next(ctx, n.s.wind)
+		p, waited, err := t.next(ctx, n.s.wind)
 		if err == errDraining {
 			err = &interrupted{} // between two sentences; where is known below
 		}
-		return s, waited, err
+		return p, waited, err
 	})
 	f := &framer{c: n.c, ctx: n.ctx, stop: sp.ctx, wait: n.s.cfg.WriteWait, rate: a.rate, tune: n.s.tuner(a.rate)}
 	err = n.send(n.ctx, outgoing{Type: msgStart, RequestID: t.ID, SampleRate: a.rate})

@@ -193,7 +193,7 @@ func TestSession(t *testing.T) {
 		}
 	}
 	p.sound = nil
-	p.send(`{"text": "[pause:1s] Hello. … Bye."}`)
+	p.send(`{"text": "[pause] Hello. … Bye."}`)
 	if m := p.until(24000, msgComplete); m.Sentences != 2 || spelled(p.sound)[:6] != "Hello." {
 		t.Errorf("after the errors %+v, %q", m, spelled(p.sound))
 	}

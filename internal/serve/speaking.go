@@ -9,24 +9,25 @@ import (
 	"time"
 
 	"loadline/internal/admission"
+	"loadline/internal/speech"
 )
 
 // ahead is how many pieces may wait for the reader.
 const ahead = 16
 
-// script hands out the sentences of one text, io.EOF after the last. waited says that there was nothing to speak for a
+// script hands out the parts of one text, io.EOF after the last. waited says that there was nothing to speak for a
 // while: the text had not come yet.
-type script func(ctx context.Context) (sentence string, waited bool, err error)
+type script func(ctx context.Context) (part speech.Part, waited bool, err error)
 
-// list is a script of sentences that are all there.
-func list(sentences []string) script {
-	return func(context.Context) (string, bool, error) {
-		if len(sentences) == 0 {
-			return "", false, io.EOF
+// list is a script of parts that are all there.
+func list(parts []speech.Part) script {
+	return func(context.Context) (speech.Part, bool, error) {
+		if len(parts) == 0 {
+			return speech.Part{}, false, io.EOF
 		}
-		s := sentences[0]
-		sentences = sentences[1:]
-		return s, false, nil
+		p := parts[0]
+		parts = parts[1:]
+		return p, false, nil
 	}
 }
 
@@ -67,8 +68,8 @@ type speaking struct {
 	ended       bool
 }
 
-// speak starts on a script, from sentence a.resume on, and hands out its pieces by next. Whoever calls it calls end. out may
-// be nil.
+// speak starts on a script, which begins with sentence a.resume, and hands out its pieces by next. Whoever calls it calls
+// end. out may be nil.
 func (s *Server) speak(ctx context.Context, out *http.ResponseController, t *admission.Ticket, a ask, next script) *speaking {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sp := &speaking{s: s, ctx: ctx, t: t, cancel: cancel, pieces: make(chan piece, ahead), arrived: a.Arrived, sentences: a.resume,
@@ -98,15 +99,15 @@ func (sp *speaking) run(ctx context.Context, a ask, next script) (err error) {
 	}()
 	// Under FIFO the place is held to the end of what there is to say.
 	turn := &turn{sp: sp, keep: sp.s.cfg.Order == admission.FIFO}
-	r, made := a.Request, 0
-	var pace time.Duration // of the last sentence, a byte of text
+	r, made, sentences := a.Request, 0, a.resume
+	var pace time.Duration // of the last part, a byte of text
+	within := false        // a sentence has begun
 	for r.Index = a.resume; ; r.Index++ {
 		if a.live && turn.holds { // its text may be long in coming
 			sp.s.leave(sp.t)
 			turn.holds = false
 		}
-		var waited bool
-		r.Text, waited, err = next(ctx)
+		part, waited, err := next(ctx)
 		switch {
 		case err == io.EOF && made == 0:
 			return errors.New("the engine made no sound")
@@ -116,18 +117,33 @@ func (sp *speaking) run(ctx context.Context, a ask, next script) (err error) {
 		case err != nil:
 			return err
 		}
+		r.Text, r.More = part.Text, part.More
 		if r.Index > a.resume {
-			if sp.s.winding(pace * time.Duration(len(r.Text))) {
-				return &interrupted{resume: r.Index}
+			if !within && r.Text != "" && sp.s.winding(pace*time.Duration(len(r.Text))) {
+				return &interrupted{resume: sentences}
 			}
 			r.Arrived = time.Now()
+		}
+		rest := silence(part.Pause, sp.s.info.Rate)
+		if len(rest) > 0 && made > 0 && (!waited || r.Text == "") { // else it goes with what follows, which is timed
+			if sp.s.heard(sp.t, part.Pause, true) > 0 && !waited {
+				sp.underruns++
+			}
+			made += bytesOf(rest)
+			if err := sp.hand(ctx, piece{rest, false}, turn); err != nil {
+				return err
+			}
+			rest = nil
+		}
+		if r.Text == "" {
+			continue
 		}
 		began := time.Now()
 		u, err := sp.s.cfg.Engine.Prepare(ctx, r)
 		if err != nil {
 			return err
 		}
-		turn.fresh = waited
+		turn.fresh, turn.before = waited, append(turn.before, rest...)
 		for size := u.Size(); size > 0; {
 			sound, err := turn.take(ctx, u, size)
 			if err != nil {
@@ -135,12 +151,15 @@ func (sp *speaking) run(ctx context.Context, a ask, next script) (err error) {
 			}
 			size = u.Size()
 			made += bytesOf(sound)
-			if err := sp.hand(ctx, piece{sound, size == 0}, turn); err != nil {
+			if err := sp.hand(ctx, piece{sound, size == 0 && !part.More}, turn); err != nil {
 				return err
 			}
 		}
 		if o, ok := u.(Omitter); ok {
 			sp.omitted.add(o.Omitted())
+		}
+		if within = part.More; !within {
+			sentences++
 		}
 		pace = time.Since(began) / time.Duration(len(r.Text))
 	}
@@ -152,6 +171,7 @@ type turn struct {
 	keep, holds bool
 	ran         bool
 	fresh       bool
+	before      [][]byte // silence that goes with the next piece
 }
 
 // take gets a place, if it is not held, and works on one piece.
@@ -175,6 +195,9 @@ func (t *turn) take(ctx context.Context, u Utterance, size int) ([][]byte, error
 		return nil, err
 	}
 	t.holds = t.keep
+	if bytesOf(sound) > 0 { // an engine that made nothing has failed, whatever was to come before
+		sound, t.before = append(t.before, sound...), nil
+	}
 	if silence := sp.s.heard(sp.t, lasts(bytesOf(sound), sp.s.info.Rate), t.keep); silence > 0 {
 		sp.underruns++
 	}
@@ -262,6 +285,18 @@ func bytesOf(sound [][]byte) int {
 		n += len(b)
 	}
 	return n
+}
+
+// zeros is half a second of silence at the highest rate of speech, which nobody writes to.
+var zeros = make([]byte, maxRate)
+
+// silence is so long a pause.
+func silence(d time.Duration, rate int) (sound [][]byte) {
+	for left := 2 * int(int64(d)*int64(rate)/int64(time.Second)); left > 0; {
+		n := min(left, len(zeros))
+		sound, left = append(sound, zeros[:n]), left-n
+	}
+	return sound
 }
 
 // lasts is how long so many bytes of int16 mono last.

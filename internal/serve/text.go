@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,10 +20,10 @@ type text struct {
 
 	mu    sync.Mutex
 	split speech.Splitter
-	taken []string // tags of a text that is not split
-	ready []string
-	size  int // bytes of ready
-	skip  int // sentences to leave out
+	ready []speech.Part
+	size  int  // bytes of ready
+	skip  int  // sentences to leave out
+	some  bool // a part was queued
 	all   bool
 	more  chan struct{}
 }
@@ -34,8 +33,7 @@ func (t *text) write(more string, whole bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if whole {
-		t.taken = speech.Tags(more, maxOmissions)
-		t.add([]string{strings.ReplaceAll(speech.Clean(more), "\n", " ")})
+		t.add(t.split.Uncut(more))
 	} else {
 		t.add(t.split.Write(more))
 	}
@@ -45,11 +43,11 @@ func (t *text) write(more string, whole bool) error {
 	return nil
 }
 
-// tags is the first tags that were taken from the text.
+// tags is the first tags that were taken from the text and do nothing.
 func (t *text) tags() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append(t.taken, t.split.Tags()...)
+	return t.split.Tags()
 }
 
 // finish speaks what is there; all says that nothing more comes.
@@ -57,42 +55,46 @@ func (t *text) finish(all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(t.split.Flush())
+	if all && !t.all && t.some {
+		if d := t.split.Pause(); d > 0 {
+			t.add([]speech.Part{{Pause: d}})
+		}
+	}
 	t.all = t.all || all
 	poke(t.more)
 }
 
-// add queues sentences, but for those left out.
-func (t *text) add(sentences []string) {
-	for _, s := range sentences {
+// add queues parts, but for those of sentences left out.
+func (t *text) add(parts []speech.Part) {
+	for _, p := range parts {
 		switch {
-		case s == "":
-		case t.skip > 0:
+		case t.skip == 0:
+			t.ready, t.size, t.some = append(t.ready, p), t.size+len(p.Text), true
+		case !p.More:
 			t.skip--
-		default:
-			t.ready, t.size = append(t.ready, s), t.size+len(s)
 		}
 	}
 	poke(t.more)
 }
 
 // next is the text's script. It waits for text, and takes a sentence that ends for whole when no more comes for a while.
-func (t *text) next(ctx context.Context, quit <-chan struct{}) (sentence string, waited bool, err error) {
+func (t *text) next(ctx context.Context, quit <-chan struct{}) (part speech.Part, waited bool, err error) {
 	var idle <-chan time.Time
 	for {
 		if ctx.Err() != nil {
-			return "", waited, context.Cause(ctx)
+			return part, waited, context.Cause(ctx)
 		}
 		t.mu.Lock()
 		ends := t.split.Whole()
 		switch {
 		case len(t.ready) > 0:
-			sentence = t.ready[0]
-			t.ready, t.size = t.ready[1:], t.size-len(sentence)
+			part = t.ready[0]
+			t.ready, t.size = t.ready[1:], t.size-len(part.Text)
 			t.mu.Unlock()
-			return sentence, waited, nil
+			return part, waited, nil
 		case t.all:
 			t.mu.Unlock()
-			return "", waited, io.EOF
+			return part, waited, io.EOF
 		}
 		t.mu.Unlock()
 		waited = true
@@ -104,9 +106,9 @@ func (t *text) next(ctx context.Context, quit <-chan struct{}) (sentence string,
 		case <-idle:
 			t.finish(false)
 		case <-quit:
-			return "", waited, errDraining
+			return part, waited, errDraining
 		case <-ctx.Done():
-			return "", waited, context.Cause(ctx)
+			return part, waited, context.Cause(ctx)
 		}
 	}
 }

@@ -1,13 +1,14 @@
 // Package speech readies text for a voice: it cleans the text of what is not read aloud, cuts it into sentences, as it
-// arrives or all at once, and cuts sentences into the pieces that a server works on, a small one first.
+// arrives or all at once, finds the pauses it asks for, and cuts sentences into the pieces that a server works on, a small one
+// first.
 //
 // It does not know how anything is pronounced, nor how long it takes to say: sizes are characters, and their limits are
 // those of the voice that asks.
 //
 //	var s speech.Splitter
-//	s.Write("Hello, **Dr. Ray**. It is ")  // "Hello, Dr. Ray."
-//	s.Write("9:30 a.m. now")               // nothing yet: the sentence may go on
-//	s.Flush()                              // "It is 9:30 a.m. now"
+//	s.Write("Hello, **Dr. Ray**. It is ")     // "Hello, Dr. Ray."
+//	s.Write("9:30 a.m. [pause:1s] now")       // nothing yet: the sentence may go on
+//	s.Flush()                                 // "It is 9:30 a.m.", and after a pause of 1 s "now"
 //	speech.Pieces("Well, it is late, and we go.", speech.Limits{First: 6}) // "Well,", "it is late, and we go."
 package speech
 
@@ -21,6 +22,14 @@ import (
 // are gone, and odd spaces are spaces. A blank line and the start of a list item remain, as "\n". It is empty where nothing
 // can be spoken.
 func Clean(text string) string {
+	if s := clean(text); Speakable(s) {
+		return s
+	}
+	return ""
+}
+
+// clean is Clean of a text that may be marks alone.
+func clean(text string) string {
 	var out strings.Builder
 	out.Grow(len(text))
 	var last rune // written last; 0 at the start
@@ -86,10 +95,7 @@ func Clean(text string) string {
 		}
 		prev = r
 	}
-	if s := out.String(); Speakable(s) {
-		return s
-	}
-	return ""
+	return out.String()
 }
 
 // Speakable says whether a text has anything in it that is read aloud.
@@ -120,23 +126,6 @@ func markup(text string) int {
 		}
 	}
 	return 0
-}
-
-// Tags is the tags and directives that Clean takes from a text, as they are written, at most so many.
-func Tags(text string, most int) []string {
-	var out []string
-	for i := 0; i < len(text) && len(out) < most; {
-		n := strings.IndexAny(text[i:], "<[")
-		if n < 0 {
-			break
-		}
-		i += n
-		if n = markup(text[i:]); n > 0 {
-			out = append(out, text[i:i+n])
-		}
-		i += max(1, n)
-	}
-	return out
 }
 
 // partial says whether text, which is all there is so far, may begin with a tag or directive whose end is to come.

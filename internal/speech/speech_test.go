@@ -40,18 +40,21 @@ func TestClean(t *testing.T) {
 
 func TestTags(t *testing.T) {
 	for text, want := range map[string][]string{
-		"": nil, "a < b > c [x]": nil, "<b>x</b> [pause:1s] <break time=\"1s\"/>": {"<b>", "</b>", "[pause:1s]"},
-		strings.Repeat("<", 1<<20): nil, "<a<b>": {"<b>"},
+		"": nil, "a < b > c [x]": nil, "<b>x</b> [pause:1m] <break time=\"1\"/>": {"<b>", "</b>", "[pause:1m]", "<break time=\"1\"/>"},
+		strings.Repeat("<", 1<<20): nil, "<a<b>": {"<b>"}, strings.Repeat("<b>", 100): slices.Repeat([]string{"<b>"}, mostTags),
 	} {
-		if got := Tags(text, 3); !slices.Equal(got, want) {
+		var s Splitter
+		s.Write(text)
+		s.Flush()
+		if got := s.Tags(); !slices.Equal(got, want) {
 			t.Errorf("%.60q has %q, want %q", text, got, want)
 		}
 	}
 	var s Splitter
 	s.Write("Hi <bre")
-	s.Write("ak/> you. <b>Now</b>.")
+	s.Write("ath/> you. <b>Now</b>.")
 	s.Flush()
-	if got := s.Tags(); !slices.Equal(got, []string{"<break/>", "<b>", "</b>"}) {
+	if got := s.Tags(); !slices.Equal(got, []string{"<breath/>", "<b>", "</b>"}) {
 		t.Errorf("a splitter took %q", got)
 	}
 }
@@ -98,11 +101,11 @@ func TestSplitterHoldsBack(t *testing.T) {
 		{"Hello", "", false}, {".", "", true}, {" ", "", true}, {"It", "Hello.", false}, {" is 3.", "", true},
 		{"14 now. <bre", "It is 3.14 now.", false}, {"ak/>And", "", false}, {" so Dr.", "", false}, {" Ray.\n\n", "", true}, {"Next one", "And so Dr. Ray.", false},
 	} {
-		if got := strings.Join(s.Write(step.in), "|"); got != step.out || s.Whole() != step.whole {
+		if got := strings.Join(texts(s.Write(step.in)), "|"); got != step.out || s.Whole() != step.whole {
 			t.Errorf("after %q: %q, whole %v; want %q, %v", step.in, got, s.Whole(), step.out, step.whole)
 		}
 	}
-	if got := s.Flush(); !slices.Equal(got, []string{"Next one"}) || s.Len() != 0 {
+	if got := texts(s.Flush()); !slices.Equal(got, []string{"Next one"}) || s.Len() != 0 {
 		t.Errorf("flush: %q", got)
 	}
 }
@@ -172,10 +175,18 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// FuzzSentences holds that text cut anywhere on its way gives the same sentences, that each can be spoken and is clean, and
-// that pieces keep every letter.
+func texts(parts []Part) (out []string) {
+	for _, p := range parts {
+		out = append(out, p.Text)
+	}
+	return out
+}
+
+// FuzzSentences holds that text cut anywhere on its way gives the same sentences and pauses, that each can be spoken and is
+// clean, and that pieces keep every letter.
 func FuzzSentences(f *testing.F) {
-	for _, s := range []string{"Hello. How are you?", "Dr. Lee met J. Ray, 3.14 <b>and</b> so on... \n\n- one\n- two", "「はい。」と[pause:1s]言った。No. 5!", "a *b* _c_ # d\n> e `f` 👍 <x y.z", "\u2029.\u00a0a\n•  b", "U.S. Army U.S. It, U.S.", "x.a. B.c.d. E"} {
+	for _, s := range []string{"Hello. How are you?", "Dr. Lee met J. Ray, 3.14 <b>and</b> so on... \n\n- one\n- two", "「はい。」と[pause:1s]言った。No. 5!", "a *b* _c_ # d\n> e `f` 👍 <x y.z", "\u2029.\u00a0a\n•  b", "U.S. Army U.S. It, U.S.", "x.a. B.c.d. E",
+		"A <break time='1s'/>b, [pause:9s]<break/>. <b>c.</b> <break strength=\"none\"/>D <break time=\"20s\"/> e", "<b>.a"} {
 		f.Add(s, uint8(3), uint8(5))
 	}
 	f.Add("a."+strings.Repeat(" ", 1000)+"b!"+strings.Repeat("!", 1000)+"\n"+strings.Repeat(" ", 500)+"\nc", uint8(0), uint8(1))
@@ -183,19 +194,25 @@ func FuzzSentences(f *testing.F) {
 		if !utf8.ValidString(text) {
 			return
 		}
-		whole := Sentences(text)
-		var s Splitter
-		var got []string
+		var all, s Splitter
+		whole := append(all.Write(text), all.Flush()...)
+		var got []Part
 		for rest := []rune(text); len(rest) > 0; {
 			n := min(len(rest), 1+int(step))
 			got = append(got, s.Write(string(rest[:n]))...)
 			rest = rest[n:]
 		}
 		got = append(got, s.Flush()...)
-		if !slices.Equal(got, whole) {
-			t.Fatalf("in steps of %d:\n got %q\nwant %q", 1+int(step), got, whole)
+		if !slices.Equal(got, whole) || !slices.Equal(s.Tags(), all.Tags()) {
+			t.Fatalf("in steps of %d:\n got %+v\nwant %+v", 1+int(step), got, whole)
 		}
-		for _, sentence := range whole {
+		paused, more := s.Pause(), false
+		if paused != all.Pause() {
+			t.Fatal("the last pause differs")
+		}
+		for _, part := range whole {
+			paused, more = paused+part.Pause, part.More
+			sentence := part.Text
 			if !Speakable(sentence) || strings.TrimSpace(sentence) != sentence || utf8.RuneCountInString(sentence) > longSentence {
 				t.Fatalf("sentence %q", sentence)
 			}
@@ -203,6 +220,9 @@ func FuzzSentences(f *testing.F) {
 			if strip := strings.NewReplacer(" ", "", "\u00a0", ""); strip.Replace(joined) != strip.Replace(sentence) {
 				t.Fatalf("%q became %q", sentence, joined)
 			}
+		}
+		if paused > allPauses || more {
+			t.Fatalf("%v of pauses, and the last part goes on: %v", paused, more)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package speech
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,34 +14,48 @@ import (
 // a word, there.
 const longSentence = 400
 
-// Splitter cuts text that arrives in pieces into sentences. The zero Splitter is ready.
+// Splitter cuts text that arrives in pieces into sentences, and these at their pauses. The zero Splitter is ready.
 type Splitter struct {
-	rest string // not given out yet
-	seen int    // bytes of rest that hold no end of a sentence
-	tags []string
+	rest   string // not given out yet
+	seen   scan   // of rest, what holds no end of a sentence
+	tags   []string
+	pause  time.Duration // before what comes next
+	paused time.Duration // all of them
+	silent bool          // pauses do nothing
+}
+
+// scan is how far a text was searched for the end of a sentence.
+type scan struct {
+	at     int  // bytes
+	spoken bool // a letter or digit is among them
+	space  int  // where the last space is, 0 if there is none
 }
 
 // mostTags is how many a Splitter keeps.
 const mostTags = 20
 
-// Tags is the first tags and directives that were taken from the text, as they are written.
+// Tags is the first tags and directives that were taken from the text and do nothing, as they are written.
 func (s *Splitter) Tags() []string { return s.tags }
 
-// Sentences cuts a whole text. What cannot be spoken is left out.
+// Sentences cuts a whole text. What cannot be spoken is left out, and so are pauses.
 func Sentences(text string) []string {
-	var s Splitter
-	return append(s.Write(text), s.Flush()...)
+	s := Splitter{silent: true}
+	var out []string
+	for _, p := range append(s.Write(text), s.Flush()...) {
+		out = append(out, p.Text)
+	}
+	return out
 }
 
 // Write takes more text, and returns the sentences that are whole, cleaned. An end is believed once the text after it says
 // so.
-func (s *Splitter) Write(text string) []string {
+func (s *Splitter) Write(text string) []Part {
 	s.rest += text
 	return s.take(false)
 }
 
-// Flush returns what is left, as if the text ended here.
-func (s *Splitter) Flush() []string { return s.take(true) }
+// Flush returns what is left, as if the text ended here. A pause at its end is kept for what comes next.
+func (s *Splitter) Flush() []Part { return s.take(true) }
 
 // Whole says whether what is left ends like a sentence: it may be flushed if nothing more comes for a while.
 func (s *Splitter) Whole() bool {
@@ -52,20 +67,20 @@ func (s *Splitter) Whole() bool {
 // Len is the bytes of text that are left.
 func (s *Splitter) Len() int { return len(s.rest) }
 
-func (s *Splitter) take(all bool) []string {
-	var out []string
+func (s *Splitter) take(all bool) []Part {
+	var out []Part
 	for s.rest != "" {
 		n, seen := end(s.rest, s.seen, all)
-		if n == 0 {
-			s.seen = seen
+		if s.seen = seen; n == 0 {
 			break
 		}
-		s.tags = append(s.tags, Tags(s.rest[:n], mostTags-len(s.tags))...)
-		sentence := Clean(s.rest[:n])
-		s.rest, s.seen = s.rest[n:], 0
-		for _, part := range strings.Split(sentence, "\n") {
-			out = append(out, capped(part)...)
-		}
+		out = append(out, s.cut(s.rest[:n], func(clean string) (said []string) {
+			for line := range strings.SplitSeq(clean, "\n") {
+				said = append(said, capped(line)...)
+			}
+			return said
+		})...)
+		s.rest = s.rest[n:]
 	}
 	if s.rest == "" {
 		s.rest = "" // lets go of the text behind it
@@ -73,23 +88,24 @@ func (s *Splitter) take(all bool) []string {
 	return out
 }
 
-// end is where the first sentence of text ends, in bytes, the first from of which hold no end; 0 if none does, and then how
-// many bytes need not be looked at again. With all, the end of the text is one.
-func end(text string, from int, all bool) (n, seen int) {
-	spoken, space := Speakable(text[:from]), strings.LastIndexFunc(text[:from], unicode.IsSpace)
-	for i := from; i < len(text); {
+// end is where the first sentence of text ends, in bytes, of which from holds no end; 0 if none does, and then what need not
+// be looked at again. With all, the end of the text is one.
+func end(text string, from scan, all bool) (n int, seen scan) {
+	spoken, space := from.spoken, from.space
+	later := func(i int) (int, scan) { return 0, scan{i, spoken, space} }
+	for i := from.at; i < len(text); {
 		if i > 8*longSentence { // bytes: whatever comes, it is cut
 			if space > 0 {
-				return space, 0
+				return space, scan{}
 			}
-			return i, 0
+			return i, scan{}
 		}
 		if m := markup(text[i:]); m > 0 {
 			i += m
 			continue
 		}
 		if !all && partial(text[i:]) {
-			return 0, i
+			return later(i)
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
@@ -98,20 +114,20 @@ func end(text string, from int, all bool) (n, seen int) {
 			near := text[i+1 : min(len(text), i+1+longest)]
 			next := strings.TrimLeft(near, " \t\r")
 			if len(next) <= utf8.UTFMax && len(near) < longest && !all {
-				return 0, i
+				return later(i)
 			}
 			if b, bsize := utf8.DecodeRuneInString(next); spoken && (next == "" || next[0] == '\n' || isBullet(b, next[bsize:])) {
-				return i + 1, 0
+				return i + 1, scan{}
 			}
 		case ends(r):
 			stop, sure := past(text, i+size)
 			if !sure && !all {
-				return 0, i
+				return later(i)
 			}
 			if r == '.' && stop == i+size && initials(text[:i]) {
 				word, whole := nextWord(text[stop:])
 				if !whole && !all {
-					return 0, i
+					return later(i)
 				}
 				if first, _ := utf8.DecodeRuneInString(word); unicode.IsUpper(first) && !normal.Starts(strings.ToLower(word)) { // the U.S. Army
 					i = stop
@@ -120,7 +136,7 @@ func end(text string, from int, all bool) (n, seen int) {
 			}
 			next, _ := utf8.DecodeRuneInString(after(text[stop:]))
 			if spoken && (wide(r) || stop == len(text) || breaks(text, i, stop, next)) {
-				return stop, 0
+				return stop, scan{}
 			}
 			i = stop
 			continue
@@ -132,9 +148,9 @@ func end(text string, from int, all bool) (n, seen int) {
 		}
 	}
 	if all {
-		return len(text), 0
+		return len(text), scan{}
 	}
-	return 0, len(text)
+	return later(len(text))
 }
 
 // past is where the marks that end a sentence, and the quotes and brackets that close with it, stop; sure if enough text

@@ -166,7 +166,7 @@ func (e *Engine) Prepare(ctx context.Context, r serve.Request) (serve.Utterance,
 		return nil, &serve.FieldError{Field: "pronunciations", Message: "this engine takes other words for a word, not phonetic symbols"}
 	}
 	read := speech.Read(r.Text, language, r.Lexicon)
-	u := &utterance{e: e, before: fmt.Sprintf(`<voice name="%s"><prosody rate="%.0f%%">`, voice, 100*r.Speed), omitted: read.Omitted}
+	u := &utterance{e: e, before: fmt.Sprintf(`<voice name="%s"><prosody rate="%.0f%%">`, voice, 100*r.Speed), more: r.More, omitted: read.Omitted}
 	for _, p := range speech.Pieces(read.Text(), limits) {
 		u.pieces = append(u.pieces, fitting(p)...)
 	}
@@ -202,6 +202,7 @@ type utterance struct {
 	e      *Engine
 	before string // markup of its voice and speed
 	pieces []string
+	more   bool // the sentence goes on
 
 	omitted []string
 }
@@ -231,11 +232,13 @@ func (u *utterance) Next(ctx context.Context, _ time.Time) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	last, _ := utf8.DecodeLastRuneInString(piece)
+	clause := strings.ContainsRune(",;:—–…、，；：)", last)
 	pause := afterWord
-	switch last, _ := utf8.DecodeLastRuneInString(piece); {
-	case len(u.pieces) == 0:
+	switch {
+	case len(u.pieces) == 0 && !(u.more && clause):
 		pause = afterSentence
-	case strings.ContainsRune(",;:—–…、，；：)", last):
+	case clause:
 		pause = afterClause
 	}
 	return [][]byte{joined(sound, pause)}, nil

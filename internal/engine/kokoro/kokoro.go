@@ -297,7 +297,7 @@ func (e *Engine) Prepare(ctx context.Context, r serve.Request) (serve.Utterance,
 	if err != nil {
 		return nil, err
 	}
-	u := &utterance{e: e, speed: r.Speed, omitted: spelling.Unsaid()}
+	u := &utterance{e: e, speed: r.Speed, more: r.More, omitted: spelling.Unsaid()}
 	limits := e.limits
 	if r.Index > 0 {
 		limits.First, limits.Second = 0, 0
@@ -319,6 +319,7 @@ type utterance struct {
 	e       *Engine
 	style   *voice.Style
 	speed   float64
+	more    bool
 	pieces  []string // phonemes
 	omitted []string
 }
@@ -337,7 +338,7 @@ func (u *utterance) Omitted() []string { return u.omitted }
 // Next speaks the next piece.
 func (u *utterance) Next(ctx context.Context, _ time.Time) ([][]byte, error) {
 	piece := u.pieces[0]
-	pause := pauseAfter(piece, len(u.pieces) == 1)
+	pause := pauseAfter(piece, len(u.pieces) == 1, u.more)
 	if piece == "" {
 		u.pieces = u.pieces[1:]
 		return [][]byte{silence(pause)}, ctx.Err()

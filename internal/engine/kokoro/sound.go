@@ -27,13 +27,14 @@ const (
 	inaudible = 1e-4
 )
 
-// pauseAfter is the pause that a piece of phonemes ends with.
-func pauseAfter(piece string, last bool) time.Duration {
+// pauseAfter is the pause that a piece of phonemes ends with. more says that after the last one its sentence goes on.
+func pauseAfter(piece string, last, more bool) time.Duration {
 	end, _ := utf8.DecodeLastRuneInString(piece)
+	clause := strings.ContainsRune(",;:—…)”", end)
 	switch {
-	case last:
+	case last && !(more && clause):
 		return afterSentence
-	case strings.ContainsRune(",;:—…)”", end):
+	case clause:
 		return afterClause
 	}
 	return afterWord

@@ -360,6 +360,39 @@ func TestSameSeedSameTimes(t *testing.T) {
 	}
 }
 
+// A pause adds its own length to a text, whether the profile takes texts or sentences, and draws nothing.
+func TestPause(t *testing.T) {
+	for _, sentences := range []bool{false, true} {
+		said := func(text string) int {
+			e := engine(t, fmt.Sprintf("name: x\nservice: {base_ms: 0.1}\naudio: {per_char_s: 0.02, sentences: %v}\n", sentences))
+			s, err := serve.New(serve.Config{Engine: e, Ahead: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var run sync.WaitGroup
+			run.Go(func() { _ = s.Run(ctx) })
+			defer run.Wait()
+			defer cancel()
+			<-s.Ready()
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/invocations", strings.NewReader(fmt.Sprintf(`{"text": %q, "format": "pcm"}`, text))))
+			if w.Code != 200 {
+				t.Errorf("%s: %d %s", text, w.Code, w.Body)
+			}
+			return w.Body.Len() / 2
+		}
+		plain := said("Wait here. Now")
+		for text, ms := range map[string]int{
+			"Wait <break time='800ms'/> here. Now": 800, "[pause:1s] Wait here. Now": 1000, "Wait here. Now <break/>": 500, "Wait [pause:1ms] here. Now": 1,
+		} {
+			if got := said(text) - plain; got != 24*ms {
+				t.Errorf("%q, sentences %v: %d samples more, want %d", text, sentences, got, 24*ms)
+			}
+		}
+	}
+}
+
 // Eight at once get, byte for byte, what each text gets alone, by any voice and rate.
 func TestParallelIsSerial(t *testing.T) {
 	e := engine(t, "name: x\nservice: {base_ms: 0.2}\naudio: {per_char_s: 0.02, sentences: true, first_s: 0.3, piece_s: 1, voices: [a, b, c, d]}\n")
