@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +23,8 @@ func readCommand(stdin io.Reader, stdout io.Writer) *cobra.Command {
 		Use:   "read [TEXT]",
 		Short: "show how a text is read",
 		Long: `read prints a text as a voice gets it: sentence by sentence, with numbers, dates,
-money and abbreviations in words, and below what of it is not said. Without TEXT
-it reads standard input. Nothing is spoken.`,
+money and abbreviations in words, the pauses it asks for, and below what of it
+is not said. Without TEXT it reads standard input. Nothing is spoken.`,
 		Example: `  speech-server read 'Dr. Lee paid $5.50 at 9:30 a.m. on 6/13/2026.'
   speech-server read --phonemes --say Nguyen=win 'Ask Nguyen.'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,12 +52,19 @@ it reads standard input. Nothing is spoken.`,
 					return exit.Misuse(fmt.Errorf("--language: %w", err))
 				}
 			}
-			sentences := speech.Sentences(text)
-			if len(sentences) == 0 {
+			var split speech.Splitter
+			parts := append(split.Write(text), split.Flush()...)
+			if len(parts) == 0 {
 				return errors.New("the text has no letter or digit in it that is read aloud: there is nothing to speak")
 			}
-			for _, s := range sentences {
-				r := speech.Read(s, language, lexicon)
+			pause := func(d time.Duration) {
+				if d > 0 {
+					fmt.Fprintf(stdout, "  pause: %v\n", d)
+				}
+			}
+			for _, part := range parts {
+				pause(part.Pause)
+				r := speech.Read(part.Text, language, lexicon)
 				omitted := r.Omitted
 				fmt.Fprintln(stdout, r.Text())
 				if spell {
@@ -71,6 +79,7 @@ it reads standard input. Nothing is spoken.`,
 					fmt.Fprintln(stdout, "  not said: "+strings.Join(omitted, ", "))
 				}
 			}
+			pause(split.Pause())
 			return nil
 		},
 	}
