@@ -108,6 +108,27 @@ func TestComponentMeasured(t *testing.T) {
 		t.Fatalf("%+v, %v", doc, err)
 	}
 
+	// What a copy has is read, and held against a plan that was made of another.
+	if doc.Fingerprint.Copy == nil || *doc.Fingerprint.Copy != (artifact.Copy{CPUs: 1, MinMemoryMB: 1024}) {
+		t.Errorf("a copy has %v", doc.Fingerprint.Copy)
+	}
+	for _, c := range []struct {
+		copy  *artifact.Copy
+		state string
+		line  string
+	}{
+		{doc.Fingerprint.Copy, fresh, "was measured on"},
+		{nil, fresh, "not compared: the plan does not say it"},
+		{&artifact.Copy{CPUs: 2, MinMemoryMB: 1024}, stale, "copy is 1 cores, 0 accelerators, 1024 MB, and was 2 cores"},
+	} {
+		p := &artifact.Plan{Header: doc.Header}
+		p.Fingerprint.Copy = c.copy
+		w := behind("plan.json", p).watched
+		if err := w.look(t.Context(), awsAt(t, url), p); err != nil || w.State != c.state || !strings.Contains(w.line(), c.line) {
+			t.Errorf("%s: %s, %v", c.line, w.line(), err)
+		}
+	}
+
 	// A kill before every change, or right after it.
 	for k, change := range strings.Fields(changes) {
 		d := newDoor(t, url)

@@ -93,7 +93,11 @@ func (w watched) line() string {
 	}
 	switch w.State {
 	case fresh:
-		return fmt.Sprintf("fresh %s: what runs is what %s was measured on", name, w.Plan)
+		line := fmt.Sprintf("fresh %s: what runs is what %s was measured on", name, w.Plan)
+		if w.Why != "" {
+			line += "; " + w.Why
+		}
+		return line
 	case stale:
 		why := w.Why
 		for i, d := range w.Differences {
@@ -258,7 +262,7 @@ func (w *watched) look(ctx context.Context, cfg aws.Config, p *artifact.Plan) er
 	case len(unknown) > 0:
 		w.State, w.Why = unread, strings.Join(unknown, "; ")
 	default:
-		w.State = fresh
+		w.State, w.Why = fresh, artifact.Uncompared("the plan", p.Fingerprint, "what is deployed", have)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@
 package artifact
 
 import (
+	"fmt"
 	"time"
 
 	"loadline/internal/ladder"
@@ -56,6 +57,27 @@ type Fingerprint struct {
 	// NoRegion: the record was read from a format that carries no region, as published files are. That is not the same as
 	// a region that could not be read: two such records pair without one.
 	NoRegion bool `json:"no_region,omitempty"`
+
+	// Copy is what one copy of the inference component has; left out for a variant, and in records from before it was read.
+	Copy *Copy `json:"copy,omitempty"`
+}
+
+// Copy is the part of an instance that one copy of an inference component has, as its specification asks for it. 0: not
+// asked for.
+type Copy struct {
+	CPUs         float64 `json:"cpus"`
+	Accelerators float64 `json:"accelerators"`
+	MinMemoryMB  int     `json:"min_memory_mb"`
+	MaxMemoryMB  int     `json:"max_memory_mb"`
+}
+
+// String is what a copy has, as people read it.
+func (c Copy) String() string {
+	s := fmt.Sprintf("%g cores, %g accelerators, %d MB", c.CPUs, c.Accelerators, c.MinMemoryMB)
+	if c.MaxMemoryMB != 0 {
+		s += fmt.Sprintf(" to %d MB", c.MaxMemoryMB)
+	}
+	return s
 }
 
 // Corpus is what was spoken.

@@ -432,11 +432,18 @@ func TestPair(t *testing.T) {
 		return f
 	}
 	published := with(func(f *Fingerprint) { f.Region, f.NoRegion = "", true })
+	copied := func(cpus float64, memory int) Fingerprint {
+		return with(func(f *Fingerprint) { f.Copy = &Copy{CPUs: cpus, MinMemoryMB: memory} })
+	}
 	for _, c := range []struct {
 		name string
 		a, b Fingerprint
 		want string // the fields that differ
 	}{
+		{"copies alike", copied(4, 1024), copied(4, 1024), ""},
+		{"a copy with more cores", copied(4, 1024), copied(8, 1024), "copy"},
+		{"a copy with more memory", copied(4, 1024), copied(4, 2048), "copy"},
+		{"a copy that one does not say", copied(4, 1024), full, ""},
 		{"equal", full, full, ""},
 		{"another bound is no difference", full, with(func(f *Fingerprint) { f.QueueBound = new(50) }), ""},
 		{"what says where it runs is none", full, with(func(f *Fingerprint) {
@@ -467,13 +474,25 @@ func TestPair(t *testing.T) {
 					t.Error(err)
 				}
 				warnings, err := Pair("the ladder", p[0], "the scale-out", p[1], true)
-				if err != nil || len(warnings) != len(got) {
+				notes := 0
+				if (p[0].Copy == nil) != (p[1].Copy == nil) {
+					notes = 1
+				}
+				if err != nil || len(warnings) != len(got)+notes {
 					t.Errorf("allowed: %v, %v", warnings, err)
 				}
 			}
 		})
 	}
-	_, err := Pair("the ladder", full, "the live endpoint", with(func(f *Fingerprint) { f.Region, f.InstanceType = "", "ml.g6.xlarge" }), false)
+	notes, err := Pair("the ladder", full, "the endpoint", copied(4, 1024), false)
+	if err != nil || len(notes) != 1 || notes[0] != "what a copy of the component has was not compared: the ladder does not say it" {
+		t.Errorf("%q, %v", notes, err)
+	}
+	_, err = Pair("the ladder", copied(4, 1024), "the plan", copied(8, 1024), false)
+	if err == nil || !strings.Contains(err.Error(), "copy is 4 cores, 0 accelerators, 1024 MB in the ladder and 8 cores,") {
+		t.Error(err)
+	}
+	_, err = Pair("the ladder", full, "the live endpoint", with(func(f *Fingerprint) { f.Region, f.InstanceType = "", "ml.g6.xlarge" }), false)
 	want := "the ladder and the live endpoint do not belong together: region is us-east-1 in the ladder and not known in the live endpoint; instance_type is ml.g5.xlarge in the ladder and ml.g6.xlarge in the live endpoint: measure again what is out of date, or pass --allow-config-mismatch to go on with a recorded warning"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -21,6 +21,7 @@ var sections = map[reflect.Type]string{
 	reflect.TypeFor[Header]():               "## Header",
 	reflect.TypeFor[Target]():               "### Target",
 	reflect.TypeFor[Fingerprint]():          "### Fingerprint",
+	reflect.TypeFor[Copy]():                 "### Copy",
 	reflect.TypeFor[QMax]():                 "## Ladder (qmax)",
 	reflect.TypeFor[ladder.Certificate]():   "### Certificate",
 	reflect.TypeFor[ladder.Bracket]():       "### Bracket",

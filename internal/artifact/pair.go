@@ -10,7 +10,7 @@ import (
 
 // Difference is one field in which two fingerprints are not known to be equal.
 type Difference struct {
-	Field string // region, instance_type, image_digest, container_env, container_env.NAME
+	Field string // region, instance_type, image_digest, copy, container_env, container_env.NAME
 	A, B  string // the values, as people read them
 }
 
@@ -34,22 +34,36 @@ func (e *MismatchError) lines() []string {
 }
 
 // Pair says whether two fingerprints are of the same thing: region, instance type, image digest and container
-// environment are equal. The queue bound is not compared: setting it is what a plan is for. What is missing matches
-// nothing. nameA and nameB stand in messages ("the ladder", "the live endpoint").
+// environment are equal, and what a copy of an inference component has. The queue bound is not compared: setting it is
+// what a plan is for. What is missing matches nothing, but for the copy: see Uncompared, whose note is a warning then.
+// nameA and nameB stand in messages ("the ladder", "the live endpoint").
 //
 // With allowMismatch the differences come back as warnings to record, otherwise as an *MismatchError that lists them all.
 func Pair(nameA string, a Fingerprint, nameB string, b Fingerprint, allowMismatch bool) (warnings []string, err error) {
 	mismatch := &MismatchError{A: nameA, B: nameB, Differences: Compare(a, b)}
-	switch {
-	case len(mismatch.Differences) == 0:
-		return nil, nil
-	case !allowMismatch:
+	if len(mismatch.Differences) > 0 && !allowMismatch {
 		return nil, mismatch
 	}
 	for _, line := range mismatch.lines() {
 		warnings = append(warnings, "config mismatch let pass: "+line)
 	}
+	if note := Uncompared(nameA, a, nameB, b); note != "" {
+		warnings = append(warnings, note)
+	}
 	return warnings, nil
+}
+
+// Uncompared says that one of two fingerprints holds what a copy has and the other does not, as records written before it
+// was read do not; "" when both or neither do.
+func Uncompared(nameA string, a Fingerprint, nameB string, b Fingerprint) string {
+	silent := nameB
+	switch {
+	case (a.Copy == nil) == (b.Copy == nil):
+		return ""
+	case a.Copy == nil:
+		silent = nameA
+	}
+	return fmt.Sprintf("what a copy of the component has was not compared: %s does not say it", silent)
 }
 
 // Compare lists every difference of two fingerprints. Two records of a format without a region (published files) are
@@ -67,6 +81,9 @@ func Compare(a, b Fingerprint) []Difference {
 	}
 	field("instance_type", a.InstanceType, b.InstanceType)
 	field("image_digest", a.ImageDigest, b.ImageDigest)
+	if a.Copy != nil && b.Copy != nil && *a.Copy != *b.Copy {
+		field("copy", a.Copy.String(), b.Copy.String())
+	}
 	if a.ContainerEnv == nil || b.ContainerEnv == nil {
 		return append(ds, Difference{"container_env", envShown(a.ContainerEnv), envShown(b.ContainerEnv)})
 	}

@@ -84,6 +84,7 @@ func (r *Report) Drift() bool {
 type Declared struct {
 	Model, Endpoint, Variant string
 	Component                string            // inference component whose copies scale; "": instances do
+	Copy                     *artifact.Copy    // what one of them has
 	InstanceType             string            // "": not declared, as is every empty field below
 	ImageDigest              string            // hex
 	Env                      map[string]string // nil: not declared
@@ -106,6 +107,7 @@ func (d *Declared) Plan(p *artifact.Plan) {
 	if p.Scenario.Routing == capacity.RouteLOR {
 		d.Routing = "LEAST_OUTSTANDING_REQUESTS"
 	}
+	d.Copy = p.Fingerprint.Copy
 	d.InstanceType, d.ImageDigest, d.Env = p.Fingerprint.InstanceType, p.Fingerprint.ImageDigest, p.Fingerprint.ContainerEnv
 }
 
@@ -150,7 +152,8 @@ type Variant struct {
 // Component is an inference component. Its image, environment and queue bound stand in its variant.
 type Component struct {
 	Name, Status, Reason string
-	Desired, Current     int // copies
+	Desired, Current     int            // copies
+	Copy                 *artifact.Copy // what one of them has; nil: not told
 }
 
 // Target is a scalable target.

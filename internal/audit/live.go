@@ -78,6 +78,9 @@ func (c *comparison) component() {
 	case have.Status != freeze.InService:
 		c.find("component_status", High, res, strings.TrimSpace("it is "+have.Status+" "+have.Reason), freeze.InService, "")
 	}
+	if have != nil && have.Copy != nil && c.want.Copy != nil {
+		c.same("copy", High, res, "a copy has", *have.Copy, *c.want.Copy, "")
+	}
 }
 
 // unread says whether something could not be read.

@@ -133,7 +133,8 @@ func TestEmittedIsPlanned(t *testing.T) {
 func TestComponent(t *testing.T) {
 	base := func() (Declared, Deployed) {
 		want, have := clean()
-		want.Component, have.Component = "voice", &Component{Name: "voice", Status: "InService", Desired: 2, Current: 2}
+		want.Component, have.Component = "voice", &Component{Name: "voice", Status: "InService", Desired: 2, Current: 2, Copy: &artifact.Copy{CPUs: 4}}
+		want.Copy = &artifact.Copy{CPUs: 4}
 		for i := range have.Policies {
 			have.Policies[i].Resource = "inference-component/voice"
 		}
@@ -151,6 +152,7 @@ func TestComponent(t *testing.T) {
 		{"component_missing", func(h *Deployed) { h.Component = nil }},
 		{"target_orphan", func(h *Deployed) { h.Component = nil }},
 		{"component_status", func(h *Deployed) { h.Component.Status, h.Component.Reason = "Failed", "no memory" }},
+		{"copy", func(h *Deployed) { h.Component.Copy.CPUs = 8 }},
 		{"below_min", func(h *Deployed) { h.Component.Desired = 0 }},
 		{"target_missing", func(h *Deployed) { h.Targets = nil }},
 		{"target_value", func(h *Deployed) { h.Policies[0].Target = new(1.0) }},

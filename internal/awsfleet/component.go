@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sagemaker"
@@ -108,6 +109,19 @@ func inside(ctx context.Context, client *sagemaker.Client, name string) (*sagema
 	return out, containers, err
 }
 
+// copyOf is what one copy of the component has; nil where its specification does not say, as an adapter's.
+func copyOf(out *sagemaker.DescribeInferenceComponentOutput) *artifact.Copy {
+	if out.Specification == nil || out.Specification.ComputeResourceRequirements == nil {
+		return nil
+	}
+	need := out.Specification.ComputeResourceRequirements
+	return &artifact.Copy{CPUs: decimal(need.NumberOfCpuCoresRequired), Accelerators: decimal(need.NumberOfAcceleratorDevicesRequired),
+		MinMemoryMB: int(aws.ToInt32(need.MinMemoryRequiredInMb)), MaxMemoryMB: int(aws.ToInt32(need.MaxMemoryRequiredInMb))}
+}
+
+// decimal is the number that was written, to the third decimal: 0.1 of the service's is no 0.1 in twice the width.
+func decimal(v *float32) float64 { return math.Round(float64(aws.ToFloat32(v))*1000) / 1000 }
+
 // ofModel is the containers of a model.
 func ofModel(ctx context.Context, client *sagemaker.Client, name *string) ([]sm.ContainerDefinition, error) {
 	m, err := client.DescribeModel(ctx, &sagemaker.DescribeModelInput{ModelName: name})
@@ -130,7 +144,7 @@ func (r *reading) component(name string) {
 	if r.failed("component", err) {
 		return
 	}
-	c := &audit.Component{Name: name, Status: string(out.InferenceComponentStatus), Reason: aws.ToString(out.FailureReason)}
+	c := &audit.Component{Name: name, Status: string(out.InferenceComponentStatus), Reason: aws.ToString(out.FailureReason), Copy: copyOf(out)}
 	if n := out.RuntimeConfig; n != nil {
 		c.Desired, c.Current = int(aws.ToInt32(n.DesiredCopyCount)), int(aws.ToInt32(n.CurrentCopyCount))
 	}

@@ -340,9 +340,11 @@ func (v *Variant) fingerprint(ctx context.Context, s *freeze.Variant) error {
 		s.Components = true
 		return nil
 	case name == nil:
-		if _, containers, err = inside(ctx, v.sagemaker, v.component); err != nil {
+		component, inner, err := inside(ctx, v.sagemaker, v.component)
+		if err != nil {
 			return unread("read inference component "+v.component, err)
 		}
+		containers, s.Fingerprint.Copy = inner, copyOf(component)
 	default:
 		if containers, err = ofModel(ctx, v.sagemaker, name); err != nil {
 			return unread("read model "+*name, err)
