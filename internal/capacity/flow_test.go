@@ -99,7 +99,9 @@ func TestFlowBounds(t *testing.T) {
 		{"a fleet that shrinks waits out the longest replies", func(m *Measured, _ *Scenario) { m.Streams = NewStreams([]float64{10, 1499.5}) },
 			func(r Rule) bool { return base.InCooldown < 1500 && r.InCooldown == 1500 }},
 		{"without a price nothing is said of the cost", func(m *Measured, _ *Scenario) { m.PricePerHour = nil },
-			func(r Rule) bool { return r.Find("fleet_cost").Verdict == NotChecked && base.Find("fleet_cost").Verdict == OK }},
+			func(r Rule) bool {
+				return r.Find("fleet_cost").Verdict == NotChecked && base.Find("fleet_cost").Verdict == OK
+			}},
 		{"long replies are cut", func(m *Measured, _ *Scenario) { m.Streams = NewStreams([]float64{10, 25, 90}) },
 			func(r Rule) bool {
 				f := r.Find("long_streams")
