@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"loadline/internal/audit"
 	"loadline/internal/awsfleet"
 	"loadline/internal/capacity"
+	"loadline/internal/command"
 	"loadline/internal/exit"
 	"loadline/internal/store"
 )
@@ -42,6 +44,19 @@ type applyFlags struct {
 	rollback      string
 	yes, dryRun   bool
 	allowMismatch bool
+	json          bool
+}
+
+// applied is what apply did, or would do, for machines.
+type applied struct {
+	Endpoint  string   `json:"endpoint"`
+	Variant   string   `json:"variant"`
+	Component string   `json:"component,omitempty"`
+	Plan      string   `json:"plan"`
+	Changes   []string `json:"changes"`
+	Applied   bool     `json:"applied"`          // false: nothing was changed
+	RunID     string   `json:"run_id,omitempty"` // of the apply: --rollback takes it
+	Saved     string   `json:"saved,omitempty"`  // the file with what was there before
 }
 
 func (a *app) applyCommand() *cobra.Command {
@@ -66,6 +81,7 @@ It deletes only what an earlier plan has made.`,
 	fl.BoolVar(&f.yes, "yes", false, "agree to the difference that is shown")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show the difference and change nothing")
 	fl.BoolVar(&f.allowMismatch, "allow-config-mismatch", false, "go on where the endpoint is not what was measured")
+	fl.BoolVar(&f.json, "json", false, "print what was changed as JSON; what is said goes to stderr")
 	fl.StringVar(&f.stateDir, "state-dir", "", "where what was there before is saved (default: the user's state folder)")
 	return cmd
 }
@@ -156,20 +172,22 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 	before := audit.Now(have, planned.Resource, planned)
 	changes := audit.Between(before, planned, false)
 	live.Close()
-	fmt.Fprintf(a.stdout, "%s/%s\n", p.Target.Endpoint, v.Name())
+	out := a.saying(f.json)
+	did := applied{Endpoint: p.Target.Endpoint, Variant: v.Name(), Component: p.Target.Component, Plan: f.plan, Changes: append([]string{}, changes.Lines()...)}
+	fmt.Fprintf(out, "%s/%s\n", p.Target.Endpoint, v.Name())
 	if changes.Empty() {
-		fmt.Fprintf(a.stdout, "nothing to do: the plan is in place\nnext: tts-bench prove --plan %s\n", f.plan)
-		return nil
+		fmt.Fprintf(out, "nothing to do: the plan is in place\nnext: tts-bench prove --plan %s\n", f.plan)
+		return a.did(f.json, did)
 	}
 	for _, line := range changes.Lines() {
-		fmt.Fprintf(a.stdout, "  %s\n", line)
+		fmt.Fprintf(out, "  %s\n", line)
 	}
 	if t := before.Target; t != nil && (t.Out || t.In || t.Sched) {
-		fmt.Fprintf(a.stdout, "  scaling is suspended, and is left so: tts-bench thaw --endpoint %s\n", p.Target.Endpoint)
+		fmt.Fprintf(out, "  scaling is suspended, and is left so: tts-bench thaw --endpoint %s\n", p.Target.Endpoint)
 	}
 	if f.dryRun {
-		fmt.Fprintln(a.stdout, "next: the same without --dry-run")
-		return nil
+		fmt.Fprintln(out, "next: the same without --dry-run")
+		return a.did(f.json, did)
 	}
 	if err := a.agree(ctx, p.Target.Endpoint, shownAbove, f.yes); err != nil {
 		return err
@@ -189,9 +207,10 @@ func (a *app) apply(cmd *cobra.Command, f applyFlags) error {
 	if err != nil {
 		return a.undo(ctx, cfg, v, s, planned, path, err)
 	}
-	fmt.Fprintf(a.stdout, "applied and read back; what was there before is in %s\n", path)
-	fmt.Fprintf(a.stdout, "to undo: tts-bench apply --rollback %s\nnext: tts-bench prove --plan %s\n", s.RunID, f.plan)
-	return nil
+	fmt.Fprintf(out, "applied and read back; what was there before is in %s\n", path)
+	fmt.Fprintf(out, "to undo: tts-bench apply --rollback %s\nnext: tts-bench prove --plan %s\n", s.RunID, f.plan)
+	did.Applied, did.RunID, did.Saved = true, s.RunID, path
+	return a.did(f.json, did)
 }
 
 // readWhole refuses to change what could not be read: it could not be put back.
@@ -345,15 +364,17 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 	named := audit.Scaling{Alarms: append(planned.Alarms, s.Before.Alarms...)}
 	changes := audit.Between(audit.Now(have, s.Before.Resource, named), s.Before, true)
 	live.Close()
+	out := a.saying(f.json)
+	did := applied{Endpoint: s.Endpoint, Variant: s.Variant, Component: s.Component, Plan: s.Plan, Changes: append([]string{}, changes.Lines()...), RunID: s.RunID, Saved: path}
 	if changes.Empty() {
-		fmt.Fprintf(a.stdout, "%s/%s: nothing to put back\n", s.Endpoint, s.Variant)
-		return nil
+		fmt.Fprintf(out, "%s/%s: nothing to put back\n", s.Endpoint, s.Variant)
+		return a.did(f.json, did)
 	}
 	for _, line := range changes.Lines() {
-		fmt.Fprintf(a.stdout, "  %s\n", line)
+		fmt.Fprintf(out, "  %s\n", line)
 	}
 	if f.dryRun {
-		return nil
+		return a.did(f.json, did)
 	}
 	if err := a.agree(ctx, s.Endpoint, shownAbove, f.yes); err != nil {
 		return err
@@ -362,8 +383,25 @@ func (a *app) rollback(ctx context.Context, f applyFlags) error {
 		return exit.Refuse(fmt.Errorf("rollback: %w", err))
 	}
 	live.Close()
-	fmt.Fprintf(a.stdout, "%s/%s: put back as before run %s\n", s.Endpoint, s.Variant, s.RunID)
-	return nil
+	fmt.Fprintf(out, "%s/%s: put back as before run %s\n", s.Endpoint, s.Variant, s.RunID)
+	did.Applied = true
+	return a.did(f.json, did)
+}
+
+// saying is where a command says what it does: beside the result where that is for a machine.
+func (a *app) saying(json bool) io.Writer {
+	if json {
+		return a.stderr
+	}
+	return a.stdout
+}
+
+// did prints what a command did for a machine, if one reads it.
+func (a *app) did(json bool, what any) error {
+	if !json {
+		return nil
+	}
+	return command.JSON(a.stdout, what)
 }
 
 // saveScaling keeps what was there before the first change.

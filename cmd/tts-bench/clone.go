@@ -105,6 +105,9 @@ func (a *app) thawClone(ctx context.Context, cfg aws.Config, live *report.Live, 
 		err = errors.Join(err, inner.Remove(), inner.Release())
 	}
 	live.Close()
-	fmt.Fprintf(a.stdout, "%s: deleted, a clone of %s\n", rec.Endpoint, rec.CloneOf)
-	return err
+	did := "deleted, a clone of " + rec.CloneOf
+	if !f.json {
+		fmt.Fprintf(a.stdout, "%s: %s\n", rec.Endpoint, did)
+	}
+	return errors.Join(err, a.did(f.json, thawed{Endpoint: rec.Endpoint, Did: did}))
 }

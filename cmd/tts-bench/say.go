@@ -40,6 +40,33 @@ type sayFlags struct {
 	out      string
 	play     bool
 	deadline time.Duration
+	json     bool
+}
+
+// said is one reply for machines. Times are of when the request began; null: never.
+type said struct {
+	File         string   `json:"file"`
+	Whole        bool     `json:"whole"`
+	Connected    *float64 `json:"connected_ms"`
+	Headers      *float64 `json:"headers_ms"`
+	FirstByte    *float64 `json:"first_byte_ms"`
+	FirstAudio   *float64 `json:"first_audio_ms"`
+	FirstAudible *float64 `json:"first_audible_ms"`
+	End          *float64 `json:"end_ms"`
+	Audio        float64  `json:"audio_s"`
+	Stall        float64  `json:"stall_s"` // that a listener would have waited in between
+	Chunks       int      `json:"chunks"`
+}
+
+func saidOf(r *speech.Reply, file string, whole bool) said {
+	ms := func(at time.Duration) *float64 {
+		if at == speech.Never {
+			return nil
+		}
+		return new(at.Seconds() * 1000)
+	}
+	t := r.Times
+	return said{file, whole, ms(t.Connected), ms(t.Headers), ms(t.FirstByte), ms(t.FirstAudio), ms(t.FirstAudible), ms(t.End), r.Duration.Seconds(), t.Stall.Seconds(), t.Chunks}
 }
 
 func (a *app) sayCommand() *cobra.Command {
@@ -60,6 +87,7 @@ machine: speech-server is started for it, with eSpeak NG's voice where that is i
 	fl.StringVar(&f.out, "out", "say.wav", "WAV file to write; an earlier one is replaced")
 	fl.BoolVar(&f.play, "play", false, "play it too, with the first player found on this machine")
 	fl.Var(durationFlag{&f.deadline}, "deadline", "longest that the request may take")
+	fl.BoolVar(&f.json, "json", false, "print the times as JSON; what is said goes to stderr")
 	return cmd
 }
 
@@ -101,14 +129,18 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 	c := speech.Over(tr, f.deadline, speech.Retry{Tries: 1})
 	defer c.Close()
 	reply, failed := c.Synthesize(cmd.Context(), text)
-	fmt.Fprint(a.stdout, sayTimes(reply))
+	out := a.saying(f.json)
+	fmt.Fprint(out, sayTimes(reply))
 	if failed != nil && reply.WAV == nil {
 		return exit.Refuse(fmt.Errorf("say: %s: %w", cmp.Or(to.Target.URL, to.Endpoint), failed))
 	}
 	if err := store.WriteFile(f.out, reply.WAV); err != nil {
 		return fmt.Errorf("say: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "saved %s\n", f.out)
+	fmt.Fprintf(out, "saved %s\n", f.out)
+	if err := a.did(f.json, saidOf(reply, f.out, failed == nil)); err != nil {
+		return err
+	}
 	if f.play {
 		if err := a.playFile(cmd.Context(), f.out); err != nil {
 			return err
@@ -117,7 +149,7 @@ func (a *app) say(cmd *cobra.Command, f sayFlags, args []string) error {
 	if failed != nil {
 		return exit.Refuse(fmt.Errorf("say: the reply is not whole: %w", failed))
 	}
-	fmt.Fprintln(a.stdout, "next: tts-bench qmax with the same target finds how many of these one instance holds")
+	fmt.Fprintln(out, "next: tts-bench qmax with the same target finds how many of these one instance holds")
 	return nil
 }
 

@@ -27,6 +27,14 @@ type thawFlags struct {
 	stateDir            string
 	restoreCapacity     bool
 	desired             int
+	json                bool
+}
+
+// thawed is what thaw did, for machines.
+type thawed struct {
+	Endpoint string `json:"endpoint"`
+	Variant  string `json:"variant,omitempty"`
+	Did      string `json:"did"`
 }
 
 func (a *app) thawCommand() *cobra.Command {
@@ -51,6 +59,7 @@ back what it did, and doing it twice does no harm.`,
 	fl.StringVar(&f.stateDir, "state-dir", "", "where freeze records are kept (default: the user's state folder)")
 	fl.BoolVar(&f.restoreCapacity, "restore-capacity", false, "without a record: also set the instance count, to --desired")
 	fl.IntVar(&f.desired, "desired", 0, "with --restore-capacity: the count")
+	fl.BoolVar(&f.json, "json", false, "print what was done as JSON")
 	return cmd
 }
 
@@ -106,8 +115,11 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 			return err
 		}
 		live.Close()
-		fmt.Fprintf(a.stdout, "endpoint %s no longer exists in %s: there is nothing to put back, its freeze record is removed\n", f.endpoint, cfg.Region)
-		return nil
+		gone := fmt.Sprintf("endpoint %s no longer exists in %s: there is nothing to put back, its freeze record is removed", f.endpoint, cfg.Region)
+		if !f.json {
+			fmt.Fprintln(a.stdout, gone)
+		}
+		return a.did(f.json, thawed{rec.Endpoint, rec.Variant, gone})
 	}
 	if err != nil {
 		return err
@@ -130,8 +142,10 @@ func (a *app) thaw(cmd *cobra.Command, f thawFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s/%s: %s\n", f.endpoint, v.Name(), did)
-	return nil
+	if !f.json {
+		fmt.Fprintf(a.stdout, "%s/%s: %s\n", f.endpoint, v.Name(), did)
+	}
+	return a.did(f.json, thawed{f.endpoint, v.Name(), did})
 }
 
 // recordOf is the record of the endpoint that the flags mean, nil when there is none.

@@ -116,7 +116,7 @@ func (a *app) sayHere(cmd *cobra.Command, f sayFlags, args []string) error {
 	if engine == "espeak" {
 		voice = realVoice
 	}
-	fmt.Fprintf(a.stdout, "no target named: speech-server on this machine, with %s\n", voice)
+	fmt.Fprintf(a.saying(f.json), "no target named: speech-server on this machine, with %s\n", voice)
 	f.target.url = url
 	return a.say(cmd, f, args)
 }
