@@ -285,6 +285,11 @@ func TestSynth(t *testing.T) {
 	// The same again, over it, with another value than the plan's.
 	d.registry(func() map[string]any { m := d.plan(); m["scaling_target_value"] = 0.713; return m }())
 	d.run(exit.OK, []string{"scaling is off: models.yaml is not the plan's: scaling_target_value is 0.713", "STOP configuration"}, "synth", "kokoro-82m", "--out", "out", "--explain-gate")
+	d.run(exit.OK, nil, "synth", "kokoro-82m", "--out", "out", "--json")
+	var made synthed
+	if err := json.Unmarshal(d.stdout.Bytes(), &made); err != nil || len(made.Stacks) != 3 || len(made.Models) != 1 || made.Models[0].Gate.Open || made.Stacks[2].Stack != made.Models[0].Stack {
+		t.Errorf("%v\n%s", err, &d.stdout)
+	}
 	closed := template("out/Speech-kokoro-82m.template.json")
 	if strings.Contains(closed, "ApplicationAutoScaling") {
 		t.Error("a guess goes through")

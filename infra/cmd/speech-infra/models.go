@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"regexp"
 	"slices"
@@ -164,13 +165,22 @@ func decided(models []registry.Model, region string, accept []string) []stack.Mo
 	return out
 }
 
+// saying is where a command says what it does: beside the result where that is for a machine.
+func (a *app) saying(f *flags) io.Writer {
+	if f.json {
+		return a.stderr
+	}
+	return a.stdout
+}
+
 // say tells what the gate decided, and what else is to be known of the templates.
 func (a *app) say(f *flags, models []stack.Model) {
+	out := a.saying(f)
 	for _, m := range models {
 		if f.explain {
-			fmt.Fprint(a.stdout, m.Gate.Explain())
+			fmt.Fprint(out, m.Gate.Explain())
 		} else {
-			fmt.Fprintln(a.stdout, &m.Gate)
+			fmt.Fprintln(out, &m.Gate)
 		}
 		if !stack.Pinned(m.Model) {
 			fmt.Fprintf(a.stderr, "%s: weights are not pinned (weights.revision, weights.sha256): nothing is synced, and the image has to bring them\n", m.Name)

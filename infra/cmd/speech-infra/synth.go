@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadline/infra/stack"
+	"loadline/internal/command"
 	"loadline/internal/exit"
+	"loadline/internal/gate"
 	"loadline/internal/registry"
 )
 
@@ -40,6 +42,7 @@ too (cdk deploy --app DIR). Scaling is in them only where the gate is open; the 
 	f.addGate(cmd)
 	f.addStacks(cmd)
 	cmd.Flags().StringVar(&out, "out", "cdk.out", "folder of the templates")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print what was made as JSON; what is said goes to stderr")
 	cmd.Flags().BoolVar(&f.Parameters, "parameters", false, "leave image, type and count to whoever deploys them: such a template never scales")
 	return cmd
 }
@@ -58,16 +61,44 @@ func (a *app) synthTo(f *flags, args []string, out string) error {
 	if err := a.assemble(f, c, models, out); err != nil {
 		return err
 	}
+	say := a.saying(f)
 	if f.Parameters {
-		fmt.Fprintln(a.stdout, "templates with parameters never scale: whoever deploys one chooses what no plan is of")
+		fmt.Fprintln(say, "templates with parameters never scale: whoever deploys one chooses what no plan is of")
 	} else {
 		a.say(f, models)
 	}
+	made := synthed{Out: out}
 	for _, name := range allStacks(models) {
-		fmt.Fprintf(a.stdout, "  %s\n", filepath.Join(out, name+".template.json"))
+		template := filepath.Join(out, name+".template.json")
+		made.Stacks = append(made.Stacks, templated{name, template})
+		fmt.Fprintf(say, "  %s\n", template)
 	}
-	fmt.Fprintf(a.stdout, "next: speech-infra diff %s\n", models[0].Name)
+	for _, m := range models {
+		made.Models = append(made.Models, gated{m.Name, stack.Name(m.Name), m.Gate})
+	}
+	fmt.Fprintf(say, "next: speech-infra diff %s\n", models[0].Name)
+	if f.json {
+		return command.JSON(a.stdout, made)
+	}
 	return nil
+}
+
+// synthed is what synth made, for machines.
+type synthed struct {
+	Out    string      `json:"out"`
+	Stacks []templated `json:"stacks"` // those that others stand on first
+	Models []gated     `json:"models"`
+}
+
+type templated struct {
+	Stack    string `json:"stack"`
+	Template string `json:"template"` // file
+}
+
+type gated struct {
+	Model string        `json:"model"`
+	Stack string        `json:"stack"`
+	Gate  gate.Decision `json:"gate"`
 }
 
 func stackNames(models []stack.Model) []string {
