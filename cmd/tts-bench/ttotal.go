@@ -358,12 +358,15 @@ func (a *app) ttotalSageMaker(cmd *cobra.Command, j *ttotalJob) (failed error) {
 	rec := freeze.Record(state)
 	rec.RunID, rec.CreatedAt, rec.Owner, rec.Command, rec.URL = doc.RunID, time.Now().UTC(), owner(), "ttotal", j.target.endpointURL
 	c := measure.ScaleOut{
-		Doc: doc, Runs: j.runs, Probe: j.probe, Mark: sample.Mark(j.ladder.SLOOn), Start: time.Now(), Rule: rule,
+		Doc: doc, Runs: j.runs, Probe: j.probe, Mark: sample.Mark(j.ladder.SLOOn), SLO: j.ladder.SLOMS / 1000, Start: time.Now(), Rule: rule,
 		Warmup: j.warmup, Settle: j.settle, MaxWait: j.maxWait, Poll: pollEvery(j.poll, v.Local()), Progress: live,
 		Freeze: rec, Fleet: v, Records: records{hold}, Scaler: v, Logs: v,
 	}
 	if j.trigger == byPolicy {
 		c.Policy = v
+	}
+	if m := j.to.model; m != nil && m.Price != nil {
+		c.Price = m.Price.PerHour
 	}
 	c.Prober = load.NewClosed(load.Config{Transport: tr, Texts: j.texts.At, Deadline: j.deadline, Start: c.Start, MaxStreams: j.probe, Seed: uint64(j.seed)})
 	if j.maxCost > 0 {

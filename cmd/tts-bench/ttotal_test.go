@@ -78,7 +78,7 @@ func TestTTotalStopAlarm(t *testing.T) {
 	alarms := cloudwatch.NewFromConfig(awsAt(t, url))
 	alarmOn(t, alarms, "guard", 60, 1e6)
 	b := start(t, dir, grown(t, url, "--stop-alarm", "guard", "--warmup", "2m")...)
-	b.until(t, "holding 2 requests before the capacity call")
+	b.until(t, "InService 1/1, awaits desired set")
 	if s := state(t, url); s.Desired != 1 {
 		t.Errorf("it is not pinned: %+v", s)
 	}

@@ -23,6 +23,7 @@ import (
 	"loadline/internal/freeze"
 	"loadline/internal/ladder"
 	"loadline/internal/sample"
+	"loadline/internal/scaleout"
 )
 
 // Prober holds requests in flight.
@@ -58,9 +59,10 @@ type Progress interface {
 	Note(line string)                // stays
 }
 
-// Viewer is a Progress that can draw a rung.
+// Viewer is a Progress that can draw a rung, and a scale-out.
 type Viewer interface {
 	Draw(now time.Time, p ladder.Progress)
+	DrawScaleOut(now time.Time, p scaleout.Progress)
 }
 
 // Config is one qmax measurement. A target by URL has no Freeze, Counter and Metrics.

@@ -57,6 +57,8 @@ type ScaleOut struct {
 	Prober   Prober
 	Probe    int // requests held
 	Mark     sample.Mark
+	SLO      float64   // seconds, of the ladder: what the view holds the probe against
+	Price    float64   // of an instance, US dollars an hour; 0: not known
 	Start    time.Time // zero of the times in the records, with its monotonic reading
 	Rule     scaleout.Rule
 	Warmup   time.Duration
@@ -80,7 +82,7 @@ type ScaleOut struct {
 // TTotal measures and returns the record. An error says that no run came to a total; where one was seen to its service and
 // not to recovered traffic, the record is a floor and comes back with the error.
 func TTotal(ctx context.Context, c ScaleOut) (*artifact.TTotal, error) {
-	s := &growth{ScaleOut: c, doc: c.Doc}
+	s := &growth{ScaleOut: c, doc: c.Doc, began: time.Now()}
 	if c.Spend > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, time.Now().Add(c.Spend), ErrSpent)
@@ -99,8 +101,9 @@ func TTotal(ctx context.Context, c ScaleOut) (*artifact.TTotal, error) {
 // growth is a measurement in progress.
 type growth struct {
 	ScaleOut
-	doc  *artifact.TTotal
-	best *attempt // the slowest that succeeded, or the longest floor
+	doc   *artifact.TTotal
+	began time.Time
+	best  *attempt // the slowest that succeeded, or the longest floor
 }
 
 // measure does every run while the prober and the alarms are watched.
@@ -177,16 +180,6 @@ func (p *probe) ended(ctx context.Context) error {
 	return cmp.Or(context.Cause(ctx), p.failed, errors.New("the probe ended by itself"))
 }
 
-func (p *probe) line(quantile float64) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := p.replies[max(0, len(p.replies)-200):]
-	if len(last) == 0 {
-		return "no reply yet"
-	}
-	return fmt.Sprintf("p%g %s", 100*quantile, milliseconds(scaleout.Quantile(last, quantile)))
-}
-
 // attempt holds the probe, asks for an instance, and watches what comes of it. An error ends the whole measurement; what is
 // wrong with the run itself is the attempt's cause.
 func (s *growth) attempt(ctx context.Context, run int) (*attempt, error) {
@@ -206,7 +199,7 @@ func (s *growth) attempt(ctx context.Context, run int) (*attempt, error) {
 			probe.failed = fmt.Errorf("the probe ended by itself: %w", err)
 		}
 	}()
-	a, err := s.watch(ctx, probe, began)
+	a, err := s.watch(ctx, &growing{growth: s, run: run, probe: probe, began: began, waited: began})
 	ended := s.now()
 	release()
 	<-probe.over
@@ -227,11 +220,12 @@ func (s *growth) attempt(ctx context.Context, run int) (*attempt, error) {
 func (s *growth) now() sample.Nanos { return sample.Since(time.Since(s.Start)) }
 
 // watch applies the load, asks for capacity or lets the policy do so, and looks until an instance serves or will not.
-func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*attempt, error) {
-	wait := func(d time.Duration, doing string) error {
+func (s *growth) watch(ctx context.Context, v *growing) (*attempt, error) {
+	probe, began := v.probe, v.began
+	wait := func(d time.Duration) error {
 		until := time.Now().Add(d)
 		for left := d; left > 0; left = time.Until(until) {
-			s.Progress.Show(time.Now(), fmt.Sprintf("%s: %s left, %s", doing, clock(left), probe.line(s.Rule.Quantile)))
+			v.draw()
 			select {
 			case <-probe.over:
 				return probe.ended(ctx)
@@ -247,10 +241,12 @@ func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*att
 	if err != nil {
 		return nil, err
 	}
+	v.look = look
 	a := &attempt{from: look.Current}
 	var marks []scaleout.Mark
 	if s.Policy == nil {
-		if err := wait(s.Warmup, fmt.Sprintf("holding %d requests before the capacity call", s.Probe)); err != nil {
+		v.await(scaleout.DesiredSet, time.Now().Add(s.Warmup))
+		if err := wait(s.Warmup); err != nil {
 			return nil, err
 		}
 		a.call, err = s.Scaler.Scale(ctx, a.from+1)
@@ -262,8 +258,11 @@ func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*att
 			return nil, err
 		}
 		marks = append(marks, scaleout.Mark{Name: scaleout.DesiredSet, At: a.call, Source: "own capacity call"})
+		v.await(scaleout.InService, began.Add(s.MaxWait))
 	} else {
 		began = time.Now()
+		v.waited = began
+		v.await(scaleout.DesiredSet, began.Add(s.MaxWait))
 		marks = append(marks, scaleout.Mark{Name: scaleout.Breach, At: began, Source: "the probe began"})
 		if err := s.Policy.Release(ctx); err != nil {
 			return nil, err
@@ -291,16 +290,17 @@ func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*att
 				marks = append(marks, scaleout.Mark{Name: scaleout.Alarm, At: alarm, Source: "state of the alarm"})
 			}
 			marks = append(marks, set)
+			v.await(scaleout.InService, began.Add(s.MaxWait))
 		}
-		s.Progress.Show(now, fmt.Sprintf("waiting for an instance: %s, desired %d, current %d, %s, at most %s more; %s",
-			look.Status, look.Desired, look.Current, clock(now.Sub(began)), clock(s.MaxWait-now.Sub(began)), probe.line(s.Rule.Quantile)))
+		v.look, v.marks = look, marks
 		switch {
 		case look.Current > a.from && !a.call.IsZero():
 			a.served, a.to = now, look.Current
 			marks = append(marks, scaleout.Mark{Name: scaleout.InService, At: now, Bounded: true, Source: "current count",
 				Note: fmt.Sprintf("seen at a look; it was not there %s earlier", now.Sub(last).Round(time.Millisecond))})
-			a.marks = marks
-			return a, wait(s.Settle, fmt.Sprintf("%d instances serve; holding the probe", a.to))
+			a.marks, v.marks, v.served = marks, marks, now
+			v.await(scaleout.TrafficRecovered, now.Add(s.Settle))
+			return a, wait(s.Settle)
 		case !a.call.IsZero() && (look.Status == "RollingBack" || look.Status == "Failed" || look.Status == "UpdateRollbackFailed" || look.Status == "InService" && look.Desired <= a.from):
 			a.cause, a.detail = failure(look)
 			return a, nil
@@ -314,12 +314,7 @@ func (s *growth) watch(ctx context.Context, probe *probe, began time.Time) (*att
 			return a, nil
 		}
 		last = now
-		select {
-		case <-probe.over:
-			return nil, probe.ended(ctx)
-		default:
-		}
-		if err := pause(ctx, s.Poll); err != nil {
+		if err := wait(s.Poll); err != nil {
 			return nil, err
 		}
 	}

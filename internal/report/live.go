@@ -49,11 +49,7 @@ func (l *Live) Show(now time.Time, line string) {
 	defer l.mu.Unlock()
 	if l.tty {
 		width, _ := l.size()
-		if len(l.drawn) == 0 { // what was typed may stand there
-			fmt.Fprint(l.w, "\r\x1b[K")
-		}
-		l.clear(width)
-		l.put([]string{clip(line, width-1)})
+		l.put(width, []string{clip(line, width-1)})
 		return
 	}
 	l.plain(now, line)
@@ -68,8 +64,7 @@ func (l *Live) Draw(now time.Time, p ladder.Progress) {
 		return
 	}
 	width, height := l.size()
-	l.clear(width)
-	l.put(Frame(p, min(width-1, 79), height, l.Colour))
+	l.put(width, Frame(p, min(width-1, 79), height, l.Colour))
 }
 
 // size is the terminal's now; height 0: not known.
@@ -82,12 +77,29 @@ func (l *Live) size() (width, height int) {
 	return l.width, height
 }
 
-// put writes lines where the cursor is, and leaves it in the last of them.
-func (l *Live) put(rows []string) {
-	fmt.Fprint(l.w, strings.Join(rows, "\r\n"))
+// put draws lines in place of what is drawn, and leaves the cursor in the last of them.
+func (l *Live) put(width int, rows []string) {
+	home, below := l.home(width)
+	fmt.Fprint(l.w, home+strings.Join(rows, "\r\n\x1b[K")+below)
 	for _, row := range rows {
 		l.drawn = append(l.drawn, utf8.RuneCountInString(plainly.Replace(row)))
 	}
+}
+
+// home forgets what is drawn. It is what moves the cursor to its first row, which it empties, and what empties those below
+// once something has been written: some terminals keep what they show when all of it is emptied at once. A terminal that was
+// made narrower since has broken its lines.
+func (l *Live) home(width int) (home, below string) {
+	rows := 0
+	for _, columns := range l.drawn {
+		rows += max(1, (columns+width-1)/width)
+	}
+	l.drawn = l.drawn[:0]
+	home = "\r\x1b[K"
+	if rows > 1 {
+		home, below = fmt.Sprintf("\x1b[%dA", rows-1)+home, "\x1b[J"
+	}
+	return home, below
 }
 
 func (l *Live) plain(now time.Time, line string) {
@@ -101,38 +113,31 @@ func (l *Live) plain(now time.Time, line string) {
 func (l *Live) Note(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	home, below := "", ""
 	if l.tty {
 		width, _ := l.size()
-		l.clear(width)
 		line = Fold(line, width-1)
+		if len(l.drawn) > 0 {
+			home, below = l.home(width)
+			line = strings.ReplaceAll(line, "\n", "\n\x1b[K")
+		}
 	}
-	fmt.Fprintln(l.w, line)
+	fmt.Fprint(l.w, home+line+"\n"+below)
 }
 
 // Close removes the live line.
 func (l *Live) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	width, _ := l.size()
-	l.clear(width)
-}
-
-// clear takes away what is drawn: up to its first row, and all below it. A terminal that was made narrower since has broken
-// its lines.
-func (l *Live) clear(width int) {
 	if len(l.drawn) == 0 {
 		return
 	}
-	rows := 0
-	for _, columns := range l.drawn {
-		rows += max(1, (columns+width-1)/width)
+	width, _ := l.size()
+	home, below := l.home(width)
+	if below != "" {
+		below = "\r\n" + below + "\x1b[1A"
 	}
-	if rows > 1 {
-		fmt.Fprintf(l.w, "\x1b[%dA\r\x1b[J", rows-1)
-	} else {
-		fmt.Fprint(l.w, "\r\x1b[K")
-	}
-	l.drawn = l.drawn[:0]
+	fmt.Fprint(l.w, home+below)
 }
 
 // Fold breaks a line between words where it is wider than columns; what is broken off stands two to the right.

@@ -64,7 +64,11 @@ type entry struct {
 }
 
 func (f *frame) title(s string, rank int) {
-	f.entries = append(f.entries, entry{[]string{clip(s, f.width)}, rank})
+	rows := strings.Split(Fold(s, f.width), "\n")
+	for i, row := range rows {
+		rows[i] = clip(row, f.width)
+	}
+	f.entries = append(f.entries, entry{rows, rank})
 }
 
 // nameWidth is the columns of the names, with what stands before them.

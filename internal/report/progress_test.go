@@ -95,7 +95,7 @@ func TestLiveFrame(t *testing.T) {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	l.Close()
-	if got := strings.Join(screen(b.String()), "\n"); !strings.HasSuffix(got, "at the end\n") {
+	if got := strings.Join(screen(b.String()), "\n"); !strings.HasSuffix(strings.TrimRight(got, "\n"), "at the end") {
 		t.Errorf("the end leaves %q", got)
 	}
 
@@ -150,14 +150,14 @@ func TestLiveResized(t *testing.T) {
 	b.Reset()
 	width, height = 40, 6
 	l.Draw(time.Unix(1, 0), p)
-	drawn := strings.Join(Frame(p, 39, 6, true), "\r\n")
-	if got, want := b.String(), fmt.Sprintf("\x1b[%dA\r\x1b[J%s", rows-1, drawn); got != want {
+	drawn := strings.Join(Frame(p, 39, 6, true), "\r\n\x1b[K")
+	if got, want := b.String(), fmt.Sprintf("\x1b[%dA\r\x1b[K%s\x1b[J", rows-1, drawn); got != want {
 		t.Errorf("made narrower: %q, want %q", got, want)
 	}
 	b.Reset()
 	width, height = 120, 0
 	l.Show(time.Unix(2, 0), "over")
-	if got, want := b.String(), fmt.Sprintf("\x1b[%dA\r\x1b[Jover", strings.Count(drawn, "\n")); got != want {
+	if got, want := b.String(), fmt.Sprintf("\x1b[%dA\r\x1b[Kover\x1b[J", strings.Count(drawn, "\n")); got != want {
 		t.Errorf("made wide: %q, want %q", got, want)
 	}
 }
