@@ -455,21 +455,23 @@ func BenchmarkJoined(b *testing.B) {
 }
 
 // Numbers become samples as rounding and cutting them says.
-func TestSample(t *testing.T) {
-	try := func(x float32) {
-		t.Helper()
-		want := max(-math.MaxInt16, min(math.MaxInt16, math.RoundToEven(float64(x*math.MaxInt16))))
-		if got := int16(sample(x)); float64(got) != want {
-			t.Errorf("%v is %d, not %v", x, got, want)
-		}
-	}
-	for _, x := range []float32{0, 1, 1.00001, 0.99999, 1.00002, 2, 3, 127.99, 128, 255, 256, 257, 384, 512, 1e4, 1e9, 1e38, math.MaxFloat32, math.SmallestNonzeroFloat32, 0.5 / math.MaxInt16, 1.5 / math.MaxInt16} {
-		try(x)
-		try(-x)
+func TestEncode(t *testing.T) {
+	sound := []float32{0, 1, 1.00001, 0.99999, 1.00002, 2, 3, 127.99, 128, 255, 256, 257, 384, 512, 1e4, 1e9, 1e38, math.MaxFloat32, math.SmallestNonzeroFloat32, 0.5 / math.MaxInt16, 1.5 / math.MaxInt16}
+	for _, x := range sound {
+		sound = append(sound, -x)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
-		try(3*r.Float32() - 1.5)
-		try(math.Float32frombits(r.Uint32() &^ (1 << 30))) // below 2
+		sound = append(sound, 3*r.Float32()-1.5, 2*r.Float32()-1, math.Float32frombits(r.Uint32()&^(1<<30))) // the last below 2
+	}
+	for _, from := range []int{0, 1, 2, 3} {
+		pcm := make([]byte, 2*len(sound[from:]))
+		encode(pcm, sound[from:])
+		for i, x := range sound[from:] {
+			want := max(math.MinInt16, min(math.MaxInt16, math.RoundToEven(float64(x*math.MaxInt16))))
+			if got := int16(binary.LittleEndian.Uint16(pcm[2*i:])); float64(got) != want {
+				t.Fatalf("%v is %d, not %v", x, got, want)
+			}
+		}
 	}
 }

@@ -132,28 +132,44 @@ func joined(sound []float32, keep span, pause time.Duration) ([]byte, error) {
 		sound[i] *= float32(i) / fade
 		sound[n-1-i] *= float32(i) / fade
 	}
-	out := pcm[:2*n]
-	for ; len(sound) >= 4 && len(out) >= 8; sound, out = sound[4:], out[8:] {
-		binary.LittleEndian.PutUint64(out, sample(sound[0])|sample(sound[1])<<16|sample(sound[2])<<32|sample(sound[3])<<48)
-	}
-	for ; len(sound) > 0; sound, out = sound[1:], out[2:] {
-		binary.LittleEndian.PutUint16(out, uint16(sample(sound[0])))
-	}
+	encode(pcm[:2*n], sound)
 	return pcm, nil
 }
 
-// sample is a number between -1 and 1 as 16 bits, rounded to the nearest; what is beyond is cut. In a number from 2^23 to 2^24 the
-// last bit is worth 1, so the addition rounds and the bits hold the sum.
-func sample(x float32) uint64 {
-	const middle = 3 << 22
-	v := int32(math.Float32bits(float32(x*math.MaxInt16)+middle) - 0x4B400000) // the bits of middle
-	if v < -math.MaxInt16 || v > math.MaxInt16 {
-		v = math.MaxInt16
-		if x < 0 {
-			v = -math.MaxInt16
+// encode writes a sound, numbers between -1 and 1, as 16 bits each, rounded to the nearest; what is beyond is cut. to has room
+// for all of it.
+func encode(to []byte, sound []float32) {
+	for ; len(sound) >= 4 && len(to) >= 8; sound, to = sound[4:], to[8:] {
+		a, b, c, d := shifted(sound[0]), shifted(sound[1]), shifted(sound[2]), shifted(sound[3])
+		if (a-least)|(b-least)|(c-least)|(d-least) > math.MaxUint16 {
+			a, b, c, d = cut(a, sound[0]), cut(b, sound[1]), cut(c, sound[2]), cut(d, sound[3])
 		}
+		binary.LittleEndian.PutUint64(to, uint64(uint16(a))|uint64(uint16(b))<<16|uint64(uint16(c))<<32|uint64(uint16(d))<<48)
 	}
-	return uint64(uint16(v))
+	for i, x := range sound {
+		binary.LittleEndian.PutUint16(to[2*i:], uint16(cut(shifted(x), x)))
+	}
+}
+
+// The bits of 3 << 22, and of it less 32768.
+const (
+	middle = 0x4B400000
+	least  = middle + math.MinInt16
+)
+
+// shifted is x × 32767 + 3 << 22, as bits. In a number from 2^23 to 2^24 the last bit is worth 1, so the addition rounds, and the
+// lower 16 bits are the sample, if it is one.
+func shifted(x float32) uint32 { return math.Float32bits(float32(x*math.MaxInt16) + 3<<22) }
+
+// cut is bits, the shifted x, or the end of the range that x is beyond.
+func cut(bits uint32, x float32) uint32 {
+	switch {
+	case bits-least <= math.MaxUint16:
+		return bits
+	case x < 0:
+		return least
+	}
+	return middle + math.MaxInt16
 }
 
 // silence is so long a pause.
