@@ -85,6 +85,7 @@ type Ticket struct {
 	state   state
 	ran     bool // has held a place
 	whole   bool // nobody plays it while it is made
+	alone   bool // let in with nobody else inside or listening
 	playing bool // has been heard
 	last    bool // what was heard last was its end
 	first   bool // the piece asked for is a first one
@@ -161,9 +162,10 @@ func (g *Gate) Admit(now time.Time, whole bool) (*Ticket, error) {
 	if err := g.Refuse(now); err != nil {
 		return nil, err
 	}
+	t := &Ticket{whole: whole, alone: g.idle(now), arrived: now, at: -1}
 	g.counts.Admitted++
 	g.counts.InSystem++
-	return &Ticket{whole: whole, arrived: now, at: -1}, nil
+	return t, nil
 }
 
 // Refuse is the answer to who would not be admitted now, *Saturated, counted as refused; nil for all others, who are not
@@ -265,7 +267,7 @@ func (g *Gate) hopeless(t *Ticket, now time.Time) error {
 		g.counts.Expired++
 		return &Expired{Waited: age, Max: g.cfg.MaxAge}
 	}
-	if g.cfg.Predict && age+g.costs.of(t.size) > g.cfg.SLO {
+	if g.cfg.Predict && !t.alone && age+g.costs.of(t.size) > g.cfg.SLO {
 		g.counts.Shed++
 		return g.saturated(true)
 	}

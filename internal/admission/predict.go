@@ -78,10 +78,19 @@ func (c *costs) demand() float64 {
 	return c.y / c.sound
 }
 
-// fits says whether a request that comes now would hear its first sound in time, and leave the others theirs.
-func (g *Gate) fits(now time.Time) bool {
+// idle says that nobody is inside, and nobody listens to what was made for him.
+func (g *Gate) idle(now time.Time) bool {
 	for len(g.listening) > 0 && !g.listening[0].After(now) {
 		heap.Pop(&g.listening)
+	}
+	return g.counts.InSystem+len(g.listening) == 0
+}
+
+// fits says whether a request that comes now would hear its first sound in time, and leave the others theirs. An idle gate
+// takes whoever comes: if it took nobody, nothing would teach it that pieces no longer cost what they did.
+func (g *Gate) fits(now time.Time) bool {
+	if g.idle(now) {
+		return true
 	}
 	// Work for a stream is done ahead of its listener and must be paid for all the same: it counts until it was played.
 	places := float64(g.cfg.Places)
