@@ -146,6 +146,7 @@ type Gate struct {
 	epoch     time.Time
 	progress  time.Time // when sound was last made, a hold last ended, or the first place was taken
 	costs     costs
+	margin    time.Duration // of first pieces beyond what they are expected to need: see judge
 	perTicket time.Duration // exponentially weighted mean of a finished ticket's holds
 	finished  bool
 }
@@ -267,7 +268,11 @@ func (g *Gate) hopeless(t *Ticket, now time.Time) error {
 		g.counts.Expired++
 		return &Expired{Waited: age, Max: g.cfg.MaxAge}
 	}
-	if g.cfg.Predict && !t.alone && age+g.costs.of(t.size) > g.cfg.SLO {
+	need := g.need(t.size)
+	if t.alone {
+		need = 0
+	}
+	if g.cfg.Predict && age+need > g.cfg.SLO {
 		g.counts.Shed++
 		return g.saturated(true)
 	}
@@ -294,6 +299,9 @@ func (g *Gate) Since(t *Ticket) time.Time { return t.asked }
 func (g *Gate) Heard(t *Ticket, now time.Time, sound time.Duration) (silence time.Duration) {
 	g.costs.heard(sound)
 	g.progress = now
+	if !t.playing {
+		g.judge(t, now)
+	}
 	switch {
 	case !t.playing && t.whole:
 		t.dry = t.arrived.Add(g.cfg.SLO) // due as if it were played from its objective on
@@ -319,6 +327,9 @@ func (g *Gate) Leave(t *Ticket, now time.Time) {
 	case queued:
 		g.unqueue(t, now)
 	case executing:
+		if !t.playing {
+			g.judge(t, now) // its sound is heard from here on, if at all
+		}
 		d := now.Sub(t.since)
 		t.state = admitted
 		t.held += d

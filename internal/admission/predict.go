@@ -78,6 +78,44 @@ func (c *costs) demand() float64 {
 	return c.y / c.sound
 }
 
+const (
+	tolerated = 0.005 // share of first pieces that may come late: half of the 1 % that is promised
+	// widest is the most that the margin takes of what the objective leaves beside the expected cost, so that a gate which is
+	// hardly used is never shut by what it saw when it was full.
+	widest = 0.75
+	// steps in an objective: one late piece widens the margin by one, and 200 in time narrow it by one.
+	steps = 20
+)
+
+// need is what a first piece of that size has to be given: its expected cost, and the margin.
+func (g *Gate) need(size float64) time.Duration {
+	cost := g.costs.of(size)
+	return cost + min(g.margin, g.bound(cost))
+}
+
+func (g *Gate) bound(cost time.Duration) time.Duration {
+	return time.Duration(widest * float64(max(0, g.cfg.SLO-cost)))
+}
+
+// judge moves the margin by whether t heard its first sound in time. In the long run the share of the late is tolerated,
+// whatever the law of the costs and however it changes, unless the margin is at its bound (Gibbs and Candès, Adaptive
+// conformal inference under distribution shift, 2021; on the quantile itself: Angelopoulos, Candès and Tibshirani,
+// Conformal PID control, 2023). Where few wait, few are late, and there is no margin. A piece that alone takes longer than
+// the objective is no fault of the waiting: no margin would have helped it.
+func (g *Gate) judge(t *Ticket, now time.Time) {
+	if !g.cfg.Predict || t.state != executing {
+		return
+	}
+	step := float64(g.cfg.SLO) / steps
+	late := now.Sub(t.arrived) > g.cfg.SLO && now.Sub(t.since) <= g.cfg.SLO
+	if late {
+		g.margin += time.Duration((1 - tolerated) * step)
+	} else {
+		g.margin -= time.Duration(tolerated * step)
+	}
+	g.margin = min(max(0, g.margin), g.bound(g.costs.of(t.size)))
+}
+
 // idle says that nobody is inside, and nobody listens to what was made for him.
 func (g *Gate) idle(now time.Time) bool {
 	for len(g.listening) > 0 && !g.listening[0].After(now) {
@@ -109,7 +147,7 @@ func (g *Gate) fits(now time.Time) bool {
 			}
 		}
 	}
-	return time.Duration(float64(work)/places)+g.costs.of(g.costs.first) <= g.cfg.SLO
+	return time.Duration(float64(work)/places)+g.need(g.costs.first) <= g.cfg.SLO
 }
 
 // drys is a heap of instants.

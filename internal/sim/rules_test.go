@@ -57,8 +57,8 @@ func TestGatePredicts(t *testing.T) {
 	}
 }
 
-// TestOverload: at three times what an instance completes, those who are let in hear it in time, all but half of the share
-// that an objective at the 95th percentile allows, and as many as ever do.
+// TestOverload: at three times what an instance completes, at least 99 % of those who are let in hear it in time, and as
+// many as ever do.
 func TestOverload(t *testing.T) {
 	for _, slo := range []time.Duration{time.Second, 3 * time.Second} {
 		c := Config{Seed: 5, Server: serverOf(t, ServerConfig{CS2: 0.01, Depth: 50, SLO: slo}), Initial: 1}
@@ -67,7 +67,7 @@ func TestOverload(t *testing.T) {
 		c.Load = must[arrival.Profile](t)(arrival.Constant(3*most, 20*time.Minute))
 		r := must[Result](t)(Requests(c))
 		good := r.Completed - r.Late
-		if r.Late > 0.025*r.Completed || good < 0.95*most*20*60 || r.Shed < 1.9*r.Completed {
+		if r.Late > 0.01*r.Completed || good < 0.95*most*20*60 || r.Shed < 1.9*r.Completed {
 			t.Errorf("within %v: %g completed, %g of them late, %g refused; %g a second in time of the %g that an instance completes", slo, r.Completed, r.Late, r.Shed, good/1200, most)
 		}
 	}
