@@ -23,6 +23,7 @@ var ring0 = []string{
 // implements, or the parts that it is made of.
 var ring1 = map[string][]string{
 	"command":               nil,
+	"parallel":              nil,
 	"load":                  nil,
 	"store":                 nil,
 	"registry":              nil,

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"loadline/bench/machine"
-	"loadline/bench/parallel"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
+	"loadline/internal/parallel"
 	"loadline/internal/plan"
 	"loadline/internal/sim"
 )

@@ -22,10 +22,10 @@ import (
 	"time"
 
 	"loadline/bench/machine"
-	"loadline/bench/parallel"
 	"loadline/internal/arrival"
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
+	"loadline/internal/parallel"
 	"loadline/internal/plan"
 	"loadline/internal/sim"
 	"loadline/internal/trace"

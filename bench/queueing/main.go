@@ -15,7 +15,7 @@ import (
 	"runtime"
 	"time"
 
-	"loadline/bench/parallel"
+	"loadline/internal/parallel"
 	"loadline/internal/queueing"
 )
 

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"loadline/bench/machine"
-	"loadline/bench/parallel"
 	"loadline/internal/arrival"
 	"loadline/internal/autoscale"
 	"loadline/internal/capacity"
 	"loadline/internal/fleet"
+	"loadline/internal/parallel"
 	"loadline/internal/sim"
 )
 

@@ -16,6 +16,7 @@ import (
 	"loadline/internal/artifact"
 	"loadline/internal/capacity"
 	"loadline/internal/exit"
+	"loadline/internal/parallel"
 	"loadline/internal/plan"
 	"loadline/internal/registry"
 	"loadline/internal/sample"
@@ -181,7 +182,7 @@ func (a *app) plan(cmd *cobra.Command, f planFlags) error {
 		QMaxFile: f.qmax, TTotalFile: f.ttotal, AssumeT: f.assume.Seconds(),
 		Scenario: f.scenario, SLOMS: f.sloMS, AllowMismatch: f.allowMismatch,
 		RunID: store.NewRunID(now), CreatedAt: now, Tool: tool(), Settings: map[string]any{},
-		Fluid: interruptible(cmd.Context()), Parallel: atOnce, Candidate: f.candidate,
+		Fluid: interruptible(cmd.Context()), Parallel: parallel.Each, Candidate: f.candidate,
 	}
 	in.Scenario.Ceiling = f.ceiling.Seconds()
 	if in.Scenario.Accept == nil {

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +19,7 @@ import (
 	"loadline/internal/capacity"
 	"loadline/internal/chart"
 	"loadline/internal/exit"
+	"loadline/internal/parallel"
 	"loadline/internal/plan"
 	"loadline/internal/report"
 	"loadline/internal/sim"
@@ -532,7 +531,7 @@ func (a *app) playSim(ctx context.Context, name string, c sim.Config, mode strin
 		err error
 	}
 	done := make(chan outcome, 1)
-	c.Parallel = atOnce
+	c.Parallel = parallel.Each
 	go func() {
 		var o outcome
 		if mode == sim.ModeRequests {
@@ -560,22 +559,4 @@ func (a *app) playSim(ctx context.Context, name string, c sim.Config, mode strin
 			live.Show(now, fmt.Sprintf("playing %s, %s: about %s requests over %s, for %s so far", name, mode, chart.About(c.Load.Expected(c.Load.Len())), short(c.Load.Len()), short(now.Sub(began))))
 		}
 	}
-}
-
-// atOnce calls f on as many processors as there are.
-func atOnce(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }

@@ -1,4 +1,4 @@
-// Package parallel plays the parts of a bench's arithmetic on all processors.
+// Package parallel plays the parts of long arithmetic, such as simulations, on all processors. What is played is left to its callers.
 //
 //	parallel.Each(n, func(i int) { results[i] = simulate(i) })
 package parallel
