@@ -53,8 +53,8 @@ func (v *growing) progress() scaleout.Progress {
 		Rung:  fmt.Sprintf("run %d of %d", v.run+1, max(1, v.Runs)), Load: fmt.Sprintf("%d in flight", v.Probe),
 		Percentile: 100 * v.Rule.Quantile, SLO: v.SLO,
 	}
-	v.probe.tell(&p.Probe)
 	p.Probe.Elapsed = now.Sub(v.began)
+	v.probe.tell(&p.Probe)
 	ends := v.waited.Add(v.MaxWait + v.Settle)
 	if !v.served.IsZero() {
 		ends = v.served.Add(v.Settle)
@@ -97,6 +97,7 @@ func (p *probe) tell(to *ladder.Progress) {
 	last := p.requests[max(0, len(p.requests)-latest):] // only ever added to
 	p.mu.Unlock()
 	var s seen
+	var within time.Duration
 	first, end := sample.None, sample.None
 	for _, r := range last {
 		s.add(r, p.mark, sample.FromStarted, to.SLO)
@@ -108,7 +109,7 @@ func (p *probe) tell(to *ladder.Progress) {
 		}
 	}
 	if n := len(last); n > 1 {
-		to.Elapsed = (end - first).Duration() * time.Duration(n) / time.Duration(n-1)
+		within = (end - first).Duration() * time.Duration(n) / time.Duration(n-1)
 	}
-	s.tell(to)
+	s.tell(to, within)
 }

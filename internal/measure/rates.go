@@ -119,7 +119,7 @@ func (m *rates) step(ctx context.Context, p openloop.Step) error {
 				Elapsed: elapsed, Hold: p.Profile.Len(), Left: m.left(p, elapsed),
 			}
 			mu.Lock()
-			now.tell(&view)
+			now.tell(&view, elapsed)
 			mu.Unlock()
 			draw(m.Progress, view)
 			if pause(watched, time.Second) != nil {

@@ -58,9 +58,9 @@ func quantile(values []float64, percentile float64) float64 {
 	return sorted[min(len(sorted)-1, max(0, int(math.Ceil(float64(len(sorted))*percentile/100))-1))]
 }
 
-// tell fills in what the requests say. Of the client's waits the two largest are left out, as the rung's judge does: one hiccup
+// tell fills in what the requests say, which ended within a time. Of the client's waits the two largest are left out, as the rung's judge does: one hiccup
 // of a busy machine spoils nothing.
-func (s *seen) tell(p *ladder.Progress) {
+func (s *seen) tell(p *ladder.Progress, within time.Duration) {
 	p.Done, p.Late = len(s.latencies), s.late
 	p.At = quantile(s.latencies, p.Percentile)
 	trimmed := func(values []float64) float64 {
@@ -69,7 +69,7 @@ func (s *seen) tell(p *ladder.Progress) {
 	}
 	p.Sent, p.SentLimit = trimmed(s.sent), max(0.001, 0.01*p.SLO)
 	p.Conn, p.ConnLimit = trimmed(s.conn), max(0.001, 0.05*p.SLO)
-	if e := p.Elapsed.Seconds(); e >= 2*p.At && len(s.latencies) > 0 {
+	if e := within.Seconds(); e >= 2*p.At && len(s.latencies) > 0 {
 		p.Held = s.held / e
 	}
 }
@@ -121,7 +121,7 @@ func (l *live) progress() ladder.Progress {
 		}
 	}
 	l.mu.Lock()
-	l.seen.tell(&p)
+	l.seen.tell(&p, p.Elapsed)
 	l.mu.Unlock()
 	p.Proof, p.Edge = m.proof(l.probe, p), edge(doc.Bracket)
 	return p

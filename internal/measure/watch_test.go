@@ -25,7 +25,7 @@ func TestSeen(t *testing.T) {
 		s.add(r, sample.OnFirstAudio, sample.FromStarted, 0.1)
 	}
 	p := ladder.Progress{Percentile: 90, SLO: 0.1, Elapsed: time.Second}
-	s.tell(&p)
+	s.tell(&p, p.Elapsed)
 	if p.Done != 10 || p.Late != 1 || math.Abs(p.At-0.01) > 1e-9 || !p.Met() {
 		t.Errorf("%d done, %d late, p90 %g s: want 10, 1, 0.01", p.Done, p.Late, p.At)
 	}
@@ -36,7 +36,7 @@ func TestSeen(t *testing.T) {
 		t.Errorf("%g held, want 0.985", p.Held)
 	}
 	p.Percentile = 95
-	if s.tell(&p); !math.IsInf(p.At, 1) || p.Met() {
+	if s.tell(&p, p.Elapsed); !math.IsInf(p.At, 1) || p.Met() {
 		t.Errorf("p95 among failures is %g, want infinite and not met", p.At)
 	}
 }

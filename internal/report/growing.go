@@ -12,14 +12,7 @@ import (
 
 // DrawScaleOut replaces what is drawn by a scale-out that is being measured: a frame on a terminal, a line a second elsewhere.
 func (l *Live) DrawScaleOut(now time.Time, p scaleout.Progress) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.tty {
-		l.plain(now, ScaleOutLine(p))
-		return
-	}
-	width, height := l.size()
-	l.put(width, ScaleOutFrame(p, min(width-1, 79), height, l.Colour))
+	l.draw(now, ScaleOutLine(p), func(width, height int) []string { return ScaleOutFrame(p, width, height, l.Colour) })
 }
 
 // ScaleOutFrame draws a scale-out that is being measured, within width and height as Frame does.

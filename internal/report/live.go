@@ -57,14 +57,18 @@ func (l *Live) Show(now time.Time, line string) {
 
 // Draw replaces what is drawn by a rung that is being measured: a frame on a terminal, a line a second elsewhere.
 func (l *Live) Draw(now time.Time, p ladder.Progress) {
+	l.draw(now, Line(p), func(width, height int) []string { return Frame(p, width, height, l.Colour) })
+}
+
+func (l *Live) draw(now time.Time, line string, frame func(width, height int) []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.tty {
-		l.plain(now, Line(p))
+		l.plain(now, line)
 		return
 	}
 	width, height := l.size()
-	l.put(width, Frame(p, min(width-1, 79), height, l.Colour))
+	l.put(width, frame(min(width-1, 79), height))
 }
 
 // size is the terminal's now; height 0: not known.
