@@ -34,15 +34,19 @@ type Reached struct {
 // Reach orders the marks of a run so far, and counts them from its capacity call. Of a stage that was stamped twice the first
 // counts.
 func Reach(marks []Mark) []Reached {
+	if len(marks) == 0 {
+		return nil
+	}
 	marks = slices.Clone(marks)
-	rank := func(name string) int { return slices.Index(slices.Concat(detection, order), name) }
+	stages := slices.Concat(detection, order)
+	rank := func(name string) int { return slices.Index(stages, name) }
 	slices.SortStableFunc(marks, func(a, b Mark) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(rank(a.Name), rank(b.Name))) })
+	origin := marks[0]
+	if i := slices.IndexFunc(marks, func(m Mark) bool { return m.Name == DesiredSet }); i >= 0 {
+		origin = marks[i]
+	}
 	var out []Reached
 	for _, m := range marks {
-		origin := marks[0]
-		if i := slices.IndexFunc(marks, func(m Mark) bool { return m.Name == DesiredSet }); i >= 0 {
-			origin = marks[i]
-		}
 		if !slices.ContainsFunc(out, func(r Reached) bool { return r.Name == m.Name }) {
 			out = append(out, Reached{m.Name, m.At.Sub(origin.At)})
 		}
