@@ -414,12 +414,12 @@ func TestPingsDuringLongWork(t *testing.T) {
 		if s.InFlight() != 1 {
 			t.Fatal("nothing is spoken")
 		}
-		time.Sleep(39 * time.Second) // on the bubble's clock
+		<-time.After(39 * time.Second) // on the bubble's clock
 		synctest.Wait()
 		if s.InFlight() != 1 {
 			t.Error("cut off before its time")
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		if s.InFlight() != 0 || s.sessionCount() != 0 {
 			t.Error("still there after two intervals without an answer")
